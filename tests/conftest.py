@@ -109,3 +109,11 @@ def chromium() -> Iterator[Any]:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def recent_chromium(chromium: Any) -> Any:
+    """The browser, if its version shows JPEG XL and maps the tones of HDR as the present ones do."""
+    if int(chromium.version.split(".")[0]) < 156:
+        pytest.skip("Chromium 156 or later is not installed")
+    return chromium

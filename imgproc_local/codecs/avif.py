@@ -99,13 +99,13 @@ def candidates(source: Source) -> Iterator[bytes]:
     """The clean copy and, of a still picture of 8 bits whose quality is higher than the target, an encoding.
 
     Of all others the picture data is preserved bit for bit, and only metadata is removed: of animations, more bits,
-    HDR, wide gamuts given by CICP numbers, and sides too long for libvips.
+    HDR, gain maps, wide gamuts given by CICP numbers, and sides too long for libvips.
     """
     info, data, check_stop = source.info, source.data, source.check_stop
     yield source.clean_copy()
     image = decode.open_upright(source.path, info)
     too_long = max(info.width_px, info.height_px) > container.MAX_SIDE_PX
-    if container.has_own_colours(data) or info.frames > 1 or too_long or image.format != "uchar":
+    if info.colours or info.has_gain_map or info.frames > 1 or too_long or image.format != "uchar":
         # decodes the picture, so that damage is reported
         decode.evaluate(image, check_stop, "avg")
         return
@@ -145,7 +145,7 @@ def _still(source: Source, fail_on: str) -> bytes:
     by_sample = _is_for_libvips(info)
     if not by_sample:
         image, profile = decode.to_srgb_if_visually_lossless(image, profile)
-    sample = Sample(image, profile=profile)
+    sample = Sample(image, profile=info.colours or profile)
     is_searched = image.hasalpha() and info.pixels <= MAX_TILE_PIXELS and info.colours is None
     alpha = _alpha_options(image, _settings(source).final) if is_searched else _LOSSLESS_ALPHA
     encoder = _encoder(source, profile, alpha)

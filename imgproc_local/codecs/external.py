@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from imgproc_local.codecs.container import Blocks, Data, avif, jpeg, png
+from imgproc_local.codecs.container import Blocks, Data, jpeg, png
 from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
 from imgproc_local.codecs.metadata.record import blocks_for
 from imgproc_local.codecs.picture.decode import thumbnail
@@ -52,16 +52,16 @@ def file_to_send(path: Path, picture: Picture) -> bytes | None:
 
 
 def _may_not_be_sent(data: Data, info: ImageInfo, profile: bytes | None) -> bool:
-    if profile is not None and colour_space(profile) != "RGB":
+    if info.colours or info.has_gain_map or (profile is not None and colour_space(profile) != "RGB"):
         return True
     if info.format is Format.JPEG:
-        return jpeg.components(data) > 3 or jpeg.gain_map(data) is not None
+        return jpeg.components(data) > 3
     if info.format is Format.PNG:
         if png.has_chunk(data, b"cICP", b"mDCV", b"cLLI"):
             return True
         return png.has_chunk(data, b"gAMA", b"cHRM") and not png.has_chunk(data, b"sRGB", b"iCCP")
     if info.format is Format.AVIF:
-        return avif.has_own_colours(data) or info.orientation != 1 or profile is not None
+        return info.orientation != 1 or profile is not None
     return False
 
 

@@ -18,18 +18,34 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from imgproc_local.codecs import animation, avif, gif, jpeg, png, webp
-from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
-from imgproc_local.codecs.picture.decode import decode_complete, evaluate, in_eight_bits, open_upright, scaled, to_srgb
+from imgproc_local.codecs.picture.decode import (
+    as_browsers_show,
+    decode_complete,
+    evaluate,
+    in_eight_bits,
+    open_upright,
+    scaled,
+    to_srgb,
+)
 from imgproc_local.codecs.picture.formats import FORMATS, require_writable
 from imgproc_local.codecs.picture.libvips import translate_errors
-from imgproc_local.codecs.picture.source import DEFAULT_OPTIONS, Picture, ResultOptions, Source, open_source, opened
+from imgproc_local.codecs.picture.source import (
+    DEFAULT_OPTIONS,
+    Picture,
+    ResultOptions,
+    Source,
+    open_source,
+    opened,
+    score_of,
+)
 from imgproc_local.domain.errors import CheckStop, StageFailed
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, ScaledSize
+from imgproc_local.domain.result import Note
 
 CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {
     Format.JPEG: jpeg.candidates,
@@ -39,12 +55,31 @@ CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {
     Format.AVIF: avif.candidates,
 }
 """For each format a function that supplies complete files: a clean copy, and encodings that meet the target."""
-_CONVERTERS: dict[Format, Callable[[Source], bytes]] = {Format.WEBP: webp.converted, Format.AVIF: avif.converted}
+_CONVERTERS: dict[Format, Callable[[Source], bytes]] = {
+    Format.JPEG: jpeg.converted,
+    Format.PNG: png.converted,
+    Format.WEBP: webp.converted,
+    Format.AVIF: avif.converted,
+}
+"""The functions that encode a picture in a format; JPEG and PNG that of a working copy only."""
+
+
+class Encoded(Struct, frozen=True):
+    """A complete file, and what it could not carry of the picture."""
+
+    data: bytes
+    format: Format
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def score(self) -> float | None:
+        """The score that the search for this encoding measured, None if it was not measured."""
+        return score_of(self.data)
 
 
 def optimize_file(
     path: Path, picture: Picture, check_stop: CheckStop, options: ResultOptions = DEFAULT_OPTIONS
-) -> bytes | None:
+) -> Encoded | None:
     """A smaller file of the same format, None if none was found. For a file that this function returned, None.
 
     A file with private data is never left as it is: if no smaller file was found, the cleaned one is returned although
@@ -56,9 +91,8 @@ def optimize_file(
         open_source(path, picture, check_stop, options) as source,
     ):
         best = min(CANDIDATES[picture.info.format](source), key=len)
-        if len(best) < len(source.data):
-            return best
-        return best if picture.record.removed and best != source.data[:] else None
+        is_cleaned = picture.record.removed and best != source.data[:]
+        return _encoded(best, source, picture.info.format) if is_cleaned or len(best) < len(source.data) else None
 
 
 def convert_file(
@@ -68,7 +102,7 @@ def convert_file(
     check_stop: CheckStop,
     options: ResultOptions = DEFAULT_OPTIONS,
     size: ScaledSize | None = None,
-) -> bytes:
+) -> Encoded:
     """The picture in `new_format`. The frames, delays and number of plays of an animation are preserved.
 
     With `size` (as displayed) the picture is scaled to that size, and the score is measured against the scaled picture.
@@ -85,10 +119,13 @@ def convert_file(
                 " or an animated GIF, WebP or PNG."
             )
         with open_source(path, picture, check_stop, options) as source:
-            if size is None and info.format not in READ_ONLY_FORMATS:
-                return _CONVERTERS[new_format](source)
-            with working_copy(source, size, eight_bit=new_format is Format.WEBP) as copy:
-                return _CONVERTERS[new_format](copy)
+            if info.has_gain_map:
+                source.notes.add(Note.GAIN_MAP_DROPPED)
+            encode = _CONVERTERS[new_format]
+            if size is None and info.format not in READ_ONLY_FORMATS and info.colours is None:
+                return _encoded(encode(source), source, new_format)
+            with working_copy(source, size, new_format) as copy:
+                return _encoded(encode(copy), copy, new_format)
 
 
 def encode_file(
@@ -97,55 +134,54 @@ def encode_file(
     check_stop: CheckStop,
     options: ResultOptions = DEFAULT_OPTIONS,
     size: ScaledSize | None = None,
-) -> tuple[bytes, Format]:
-    """The picture encoded anew, scaled to `size` if that is given, and its format.
+) -> Encoded:
+    """The picture encoded anew, scaled to `size` if that is given.
 
     The format is that of the file. A TIFF or HEIC becomes a PNG if a pixel is transparent, otherwise a JPEG, both with
     8 bits per sample; the other formats need a `size`. The score is measured against the scaled picture. Lossless WebP
     remains lossless; a gain map is dropped.
     Raises: BrokenImage; StageFailed, also for a picture that can't be scaled; and what `check_stop` raises.
     """
-    info = picture.info
-    name = FORMATS[info.format].name
+    name = FORMATS[picture.info.format].name
     with (
         translate_errors(f"The {name} can't be {'scaled' if size else 'converted'}"),
         open_source(path, picture, check_stop, options) as source,
     ):
+        info = source.info
+        if size is None and info.format not in READ_ONLY_FORMATS:
+            return _encoded(min(CANDIDATES[info.format](source), key=len), source, info.format)
         if info.format is Format.GIF and size is not None:
-            return gif.scaled(source, size), Format.GIF
-        if info.format is Format.AVIF and (info.frames > 1 or avif_container.has_own_colours(source.data)):
-            raise StageFailed(
-                "An AVIF that is animated, or whose colours are HDR or a wide gamut without a profile, can't be scaled."
-                " Send it without a maximum size."
-            )
-        with working_copy(source, size, eight_bit=info.format in READ_ONLY_FORMATS) as copy:
+            return _encoded(gif.scaled(source, size), source, Format.GIF)
+        if info.format is Format.AVIF and info.frames > 1:
+            raise StageFailed("An AVIF that is animated can't be scaled. Send it without a maximum size.")
+        if info.has_gain_map and info.format is not Format.JPEG:
+            source.notes.add(Note.GAIN_MAP_DROPPED)
+        # the copy of what becomes a JPEG or PNG is as a JPEG needs it
+        new_format = Format.JPEG if info.format in READ_ONLY_FORMATS else info.format
+        with working_copy(source, size, new_format) as copy:
             if info.format in READ_ONLY_FORMATS:
                 new_format = Format.PNG if _has_transparency(copy) else Format.JPEG
                 require_writable(new_format, copy.info.width_px, copy.info.height_px)
-                return (png.converted if new_format is Format.PNG else jpeg.converted)(copy), new_format
-            return _encoder_of_scaled(source)(copy), info.format
+            encode = _CONVERTERS[new_format]
+            if info.format is Format.PNG and info.frames > 1:
+                encode = _animated_png
+            elif info.format is Format.WEBP and webp_container.is_lossless(source.data):
+                encode = webp.lossless
+            encoded = encode(copy)
+            if info.format is Format.JPEG and size is not None:
+                encoded = jpeg.with_gain_map(source, encoded, jpeg.cleaned_gain_map(source), factor=size.factor)
+            return _encoded(encoded, copy, new_format)
 
 
-def _encoder_of_scaled(source: Source) -> Callable[[Source], bytes]:
-    """The function that encodes a working copy in the format of `source`."""
-    match source.info.format:
-        case Format.JPEG:
-            return jpeg.converted
-        case Format.PNG:
-            return png.converted if source.info.frames == 1 else _animated_png
-        case Format.WEBP:
-            return webp.lossless if webp_container.is_lossless(source.data) else webp.converted
-        case Format.AVIF:
-            return avif.converted
-        case other:  # a GIF is scaled frame by frame, and read-only formats become JPEG or PNG
-            raise AssertionError(f"No encoder is chosen here for a scaled {other}.")
+def _encoded(data: bytes, source: Source, new_format: Format) -> Encoded:
+    return Encoded(data, new_format, tuple(sorted(source.notes)))
 
 
 def _animated_png(source: Source) -> bytes:
     """The animation of a working copy as an APNG of 8 bits per sample, with the same frames, delays and plays."""
     encoded = animation.encode(source, "PNG", compress_level=1)
     packed = png.deflated_again(encoded, source.info, source.check_stop)
-    return png_container.with_blocks(packed, source.blocks_for(Format.PNG))
+    return source.finished(packed, Format.PNG, source.record.icc)
 
 
 # ---- working copies
@@ -153,23 +189,29 @@ def _animated_png(source: Source) -> bytes:
 _PNG_OPTIONS = {"compression": 1, "filter": "sub", "keep": "icc"}
 """Fast, but small enough to tell graphics from photographs by the size of the file."""
 
+_DEEP_FORMATS = (Format.PNG, Format.AVIF)
+"""The formats whose files can have more than 8 bits per sample, and colours that numbers define."""
+
 
 @contextmanager
-def working_copy(source: Source, size: ScaledSize | None, *, eight_bit: bool = False) -> Iterator[Source]:
+def working_copy(source: Source, size: ScaledSize | None, target: Format) -> Iterator[Source]:
     """`source` with its picture as a PNG or, if an animation is scaled, a lossless WebP; scaled if `size` is given.
 
-    CMYK is converted to sRGB, and has no profile then. With `eight_bit` samples have at most 8 bits.
+    CMYK is converted to sRGB, and has no profile then. Samples have 8 bits, and colours that numbers define are
+    converted, HDR as browsers show it, unless files of the format `target` can have them.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
+    if source.info.frames > 1 and source.info.colours:
+        raise StageFailed("An animation whose colours are HDR or a wide gamut without a profile can't be converted.")
     with tempfile.TemporaryDirectory(prefix="imgproc-") as folder:
         file = Path(folder) / "picture"
         if source.info.frames > 1 and size is not None:
-            info, has_profile = _write_animation(source, size, file), True
+            info, profile = _write_animation(source, size, file), source.record.icc
         else:
-            info, has_profile = _write_still(source, size, file, eight_bit=eight_bit)
-        record = structs.replace(source.record, icc=source.record.icc if has_profile else None)
+            info, profile = _write_still(source, size, file, target)
+        record = structs.replace(source.record, icc=profile)
         with opened(file) as data:
-            yield structs.replace(source, path=file, info=info, data=data, record=record)
+            yield structs.replace(source, path=file, info=info, data=data, record=record, is_copy=True)
 
 
 def _has_transparency(copy: Source) -> bool:
@@ -181,29 +223,33 @@ def _has_transparency(copy: Source) -> bool:
     return bool(evaluate(image[image.bands - 1], copy.check_stop, "min") < opaque)
 
 
-def _write_still(source: Source, size: ScaledSize | None, file: Path, *, eight_bit: bool) -> tuple[ImageInfo, bool]:
-    """Writes the picture as PNG. Returns its properties, and whether the original's profile applies to its colours."""
-    info = source.info
+def _write_still(source: Source, size: ScaledSize | None, file: Path, target: Format) -> tuple[ImageInfo, bytes | None]:
+    """Writes the picture as PNG. Returns its properties, and the profile of its colours."""
+    info, is_deep = source.info, target in _DEEP_FORMATS
+    kept_colours = info.colours if is_deep else None
 
-    def write(fail_on: str) -> tuple[ImageInfo, bool]:
+    def write(fail_on: str) -> tuple[ImageInfo, bytes | None]:
         image = open_upright(source.path, info, fail_on=fail_on)
-        has_profile = True
+        profile = source.record.icc
         if image.interpretation == "cmyk":
-            image, has_profile = to_srgb(image), False
-        elif info.format is Format.TIFF:
+            image, profile = to_srgb(image), None
+        elif info.format is Format.TIFF and not image.get_typeof("icc-profile-data"):
             # Lab and floating-point numbers are converted while they are decoded, and have no profile afterwards
-            has_profile = image.get_typeof("icc-profile-data") != 0
+            profile = None
         if size is not None:
             image = scaled(image, size.factor)
-        if eight_bit:
+        if info.colours and not is_deep:
+            image, profile = as_browsers_show(image, info.colours)
+            source.notes.update({Note.TONE_MAPPED} if info.colours.is_hdr else ())
+        if not is_deep:
             image = in_eight_bits(image)
         evaluate(image, source.check_stop, "pngsave", os.fspath(file), **_PNG_OPTIONS)
         bits = max(info.bits_per_sample, 10) if image.format == "ushort" else 8
         written = ImageInfo(Format.PNG, image.width, image.height, has_alpha=image.hasalpha(), bits_per_sample=bits)
-        return written, has_profile
+        return structs.replace(written, colours=kept_colours), profile
 
     written = decode_complete(source.path, info, write)
-    if info.format is Format.PNG and png_container.has_own_colours(source.data):
+    if info.format is Format.PNG and png_container.has_own_colours(source.data) and kept_colours == info.colours:
         file.write_bytes(png_container.with_colours_of(file.read_bytes(), source.data))
     return written
 

@@ -32,7 +32,8 @@ from imgproc_local.engine.stage import CODECS_LANE, Output, Stage, WorkItem
 from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, Workers, memory_limit_bytes
 
 if TYPE_CHECKING:
-    from imgproc_local.codecs.picture.source import ResultOptions
+    from imgproc_local.codecs.files import Encoded
+    from imgproc_local.codecs.picture.source import Picture, ResultOptions
     from imgproc_local.remote import Tinify
 
 log = logging.getLogger(__name__)
@@ -42,17 +43,16 @@ def optimize(work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture optimized by the local codecs. Runs in a worker."""
     from imgproc_local.codecs.files import encode_file, optimize_file
 
-    picture = work.picture()
-    removed = tuple(sorted(picture.record.removed))
+    picture, options = work.picture(), _result_options(work)
     if work.must_be_encoded:
-        data, new_format = encode_file(work.original, picture, check_stop, _result_options(work), work.result_size)
-        return Output(data=data, format=new_format, removed=removed)
-    optimized = optimize_file(work.original, picture, check_stop, _result_options(work))
-    if optimized is None:
-        if removed:
-            log.warning("The picture holds private data that could not be removed: %s", ", ".join(removed))
-        return Output(keeps_original=True)
-    return Output(data=optimized, format=work.info.format, removed=removed)
+        return _output(encode_file(work.original, picture, check_stop, options, work.result_size), picture)
+    optimized = optimize_file(work.original, picture, check_stop, options)
+    if optimized is not None:
+        return _output(optimized, picture)
+    if picture.record.removed:
+        removed = ", ".join(sorted(picture.record.removed))
+        log.warning("The picture holds private data that could not be removed: %s", removed)
+    return Output(keeps_original=True)
 
 
 def convert(work: WorkItem, check_stop: CheckStop) -> Output:
@@ -60,8 +60,14 @@ def convert(work: WorkItem, check_stop: CheckStop) -> Output:
     from imgproc_local.codecs.files import convert_file
 
     picture, options = work.picture(), _result_options(work)
-    data = convert_file(work.original, picture, work.plan.format, check_stop, options, work.result_size)
-    return Output(data=data, format=work.plan.format, removed=tuple(sorted(picture.record.removed)))
+    made = convert_file(work.original, picture, work.plan.format, check_stop, options, work.result_size)
+    return _output(made, picture)
+
+
+def _output(made: Encoded, picture: Picture) -> Output:
+    """What a stage returns of a file that was made of `picture`."""
+    removed = tuple(sorted(picture.record.removed))
+    return Output(data=made.data, format=made.format, removed=removed, score=made.score, notes=made.notes)
 
 
 def _result_options(work: WorkItem) -> ResultOptions:

@@ -19,7 +19,7 @@ from imgproc_local.domain.image import READ_ONLY_FORMATS, Disclosure, Format, Im
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Effort, Plan
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import RoleSuggestion, Translation
+from imgproc_local.domain.result import Note, RoleSuggestion, Translation
 
 if TYPE_CHECKING:
     from imgproc_local.codecs.picture.source import Picture
@@ -87,7 +87,8 @@ class Output(Struct, frozen=True):
     A function in a worker process returns the file as `data`; the caller of the worker receives it as a temporary file
     at `path`. `keeps_original` says that the original itself is the result, because nothing smaller was found.
     `removed` are the kinds of private data that the original holds and the result does not, sorted. `suggestion` is the
-    role that the picture seems to have.
+    role that the picture seems to have. `score` is that of a lossy file against the original, None if it was not
+    measured. `notes` say what the file could not carry, or why it was not kept.
     """
 
     texts: tuple[Translation, ...] = ()
@@ -97,6 +98,8 @@ class Output(Struct, frozen=True):
     format: Format | None = None
     keeps_original: bool = False
     removed: tuple[Removed, ...] = ()
+    score: float | None = None
+    notes: tuple[Note, ...] = ()
 
 
 class Stage(Struct, frozen=True):

@@ -14,6 +14,7 @@ from PIL import Image
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.domain.errors import BrokenImage, StageFailed
+from imgproc_local.domain.image import CodedColours
 from tests.codecs import operations, pictures
 from tests.codecs.operations import CONVERT, delays_of, frames_of, optimized, whole
 from tests.support.reading import probe
@@ -89,7 +90,7 @@ def test_pixels_are_unchanged_if_cicp_declares_a_wide_gamut(tmp_path: Path, numb
     at = source.index(b"colrnclx") + 8
     wide = source[:at] + struct.pack(">HH", *numbers) + source[at + 4 :]
     out = whole(optimized(tmp_path, wide))
-    assert container.colour_description(out) == container.colour_description(wide) == numbers
+    assert container.coded_colours(out) == container.coded_colours(wide) == CodedColours(*numbers)
     assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(wide)))
 
 

@@ -7,6 +7,8 @@ from functools import cache
 
 from PIL import ImageCms
 
+from imgproc_local.codecs.container import avif_writer
+from imgproc_local.domain.image import CodedColours
 from tests.codecs import pictures as codec_pictures
 from tests.codecs.metadata.profiles import PROFILES, planted
 from tests.faults.floods import FLOODS
@@ -63,6 +65,11 @@ def _of_format(name: str) -> tuple[bytes, ...]:
     more = [_encoded("JPEG", progressive=True)] if name == "jpeg" else []
     if name in ("png", "gif", "webp", "avif"):
         more.append(codec_pictures.animated(name.upper(), [100] * 3))
+    if name == "png":
+        chunks = (codec_pictures.chunk(b"cICP", bytes((9, 16, 0, 1))), codec_pictures.chunk(b"cLLI", bytes(8)))
+        more.append(codec_pictures.with_png_chunks(plain(16, 16), *chunks))
+    if name == "avif":
+        more.append(avif_writer.with_colours(plain(16, 16), CodedColours(9, 16, 400)))
     suffix = "jpg" if name == "jpeg" else name
     hostile = [FLOODS[file]() for file in SMALL_FLOODS if file.endswith(suffix)]
     small = plain(2, 8, 8) if name == "gif" else plain(16, 16)

@@ -70,6 +70,7 @@ def _read_specifics(file_format: Format, data: bytes) -> None:
         jpeg.luma_sampling(data)
         jpeg.size(data)
     elif file_format is Format.PNG:
+        png.coded_colours(data)
         png.frame_count(data)
         palette = png.palette_chunks(data)
         for frame in png.frames(data)[:100]:
@@ -82,7 +83,8 @@ def _read_specifics(file_format: Format, data: bytes) -> None:
     elif file_format is Format.AVIF:
         avif.orientation(data)
         avif.frame_count(data)
-        avif.has_own_colours(data)
+        avif.coded_colours(data)
+        avif.has_gain_map(data)
 
 
 def _record_blocks(blocks: Blocks, file_format: Format = Format.JPEG) -> Blocks:

@@ -66,8 +66,22 @@ def _with_record(make: Any) -> Any:
     return made
 
 
-optimize_file = _with_record(files.optimize_file)
-encode_file = _with_record(files.encode_file)
-convert_file = _with_record(files.convert_file)
+def optimize_file(*args: Any, **kw: Any) -> Any:
+    """The bytes of the optimized file, None if there is none."""
+    made = _with_record(files.optimize_file)(*args, **kw)
+    return made and made.data
+
+
+def encode_file(*args: Any, **kw: Any) -> tuple[Any, Format]:
+    """The bytes of the file, and its format."""
+    made = _with_record(files.encode_file)(*args, **kw)
+    return made.data, made.format
+
+
+def convert_file(*args: Any, **kw: Any) -> Any:
+    """The bytes of the converted file."""
+    return _with_record(files.convert_file)(*args, **kw).data
+
+
 file_to_send = _with_record(external.file_to_send)
 checked_result = _with_record(external.checked_result)

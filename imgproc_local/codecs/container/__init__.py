@@ -20,6 +20,7 @@ from imgproc_local.codecs.metadata.blocks import Data as Data
 from imgproc_local.codecs.metadata.blocks import TextBlock as TextBlock
 from imgproc_local.codecs.metadata.blocks import text_of as text_of
 from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.image import CodedColours
 from imgproc_local.domain.privacy import Removed
 
 MAX_PARTS = 50_000
@@ -55,6 +56,24 @@ def unpack(layout: str, data: Data, offset: int, where: str, limit: int | None =
     if limit is not None and end > limit:
         raise BrokenImage(f"The picture is damaged: its {where} ends at byte {limit}, but needs {end - limit} more.")
     return struct.unpack(layout, data[offset:end])
+
+
+_SRGB_PRIMARIES, SDR_TRANSFERS = (1, 2, 5, 6, 7, 22), (1, 2, 4, 6, 13, 14, 15)
+"""BT.709, unspecified, and those of BT.601, SMPTE 240M and EBU, which differ little; sRGB and similar, among them a
+gamma of 2.2. Source: ITU-T H.273, 8.1 and 8.2.
+"""
+
+
+def colours_of_numbers(primaries: int, transfer: int, brightest_nits: float, mastering: bytes) -> CodedColours | None:
+    """The colours that CICP numbers declare; None if they are those of sRGB, or so similar that they are taken as such.
+
+    `brightest_nits` is the light of the brightest pixel. Where it is 0, which means unknown, that of the display that
+    the picture was made on counts, as its description `mastering` has it (`mDCV` of PNG and `mdcv` of AVIF are alike).
+    """
+    if primaries in _SRGB_PRIMARIES and transfer in SDR_TRANSFERS:
+        return None
+    nits = brightest_nits or int.from_bytes(mastering[16:20], "big") / 10_000
+    return CodedColours(primaries, transfer, nits or None)
 
 
 _NOT_BLANK = re.compile(rb"[^\0\t\n\r ]")

@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Set
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.container import MAX_PARTS, Blocks, Data, avif_known, bounded, unpack
+from imgproc_local.codecs.container import MAX_PARTS, Blocks, Data, avif_known, bounded, colours_of_numbers, unpack
 from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage, StageFailed
+from imgproc_local.domain.image import CodedColours
 from imgproc_local.domain.privacy import Removed
 
 MAX_SIDE_PX = 16384
 """libvips writes no larger AVIF."""
 
-_SRGB_PRIMARIES, _SDR_TRANSFERS = (1, 2), (1, 2, 6, 13, 14, 15)
-"""BT.709 or unspecified; sRGB and similar. Source: ITU-T H.273, 8.1 and 8.2."""
 _XMP_TYPE = b"application/rdf+xml"
 _XMP_UUID = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 """Source: XMP specification part 3, 1.2.7."""
@@ -215,19 +214,26 @@ def _associations(data: Data, holder: Box) -> Iterator[tuple[int, tuple[int, int
             yield owner, (at, start, end), [index & (0x7FFF if size == 2 else 0x7F) for index in indices]
 
 
-def colour_description(data: Data) -> tuple[int, int] | None:
-    """The CICP numbers of the primary item's colour primaries and transfer function; None if it has none."""
+def coded_colours(data: Data) -> CodedColours | None:
+    """The colours that the primary item's CICP numbers declare; None for sRGB, and if a profile declares them."""
+    found: dict[bytes, bytes] = {}
     for box in _primary_properties(data, meta_box(data)):
-        if box.kind == b"colr" and data[box.body : box.body + 4] == b"nclx":
-            primaries, transfer = unpack(">HH", data, box.body + 4, "colour description", box.end)
-            return primaries, transfer
-    return None
+        kind = data[box.body : box.body + 4] if box.kind == b"colr" else box.kind
+        found.setdefault(kind, data[box.body : box.end])
+    if b"nclx" not in found or b"prof" in found or b"rICC" in found:
+        return None
+    primaries, transfer = unpack(">HH", found[b"nclx"], 4, "colour description")
+    brightest_nits = int.from_bytes(found.get(b"clli", b"")[:2], "big")
+    return colours_of_numbers(primaries, transfer, brightest_nits, found.get(b"mdcv", b""))
 
 
-def has_own_colours(data: Data) -> bool:
-    """Whether the CICP numbers, which encoders drop, declare a wide gamut or HDR."""
-    primaries, transfer = colour_description(data) or (1, 13)
-    return primaries not in _SRGB_PRIMARIES or transfer not in _SDR_TRANSFERS
+def has_gain_map(data: Data) -> bool:
+    """Whether a gain map belongs to the picture: as an item of ISO 21496-1, or as an auxiliary picture of Apple's."""
+    meta = meta_box(data)
+    store = _find(data, meta, b"iprp", b"ipco")
+    auxiliary = (box for box in boxes(data, store.body, store.end) if box.kind == b"auxC") if store else ()
+    is_apples = any(b":aux:hdrgainmap" in data[box.body : box.end] for box in auxiliary)
+    return is_apples or any(item.kind == b"tmap" for item in items(data, meta))
 
 
 def items(data: Data, meta: Box) -> list[Item]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from imgproc_local.codecs.container import Blocks, Data, bounded, kind_of_rest, unpack
-from imgproc_local.codecs.metadata import iptc
+from imgproc_local.codecs.metadata import exif, iptc
 from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage, StageFailed
 from imgproc_local.domain.privacy import Removed
@@ -23,12 +23,13 @@ _PICTURE_MARKERS = _FRAME_MARKERS | {0xC4, 0xCC, _SOS, _DQT, 0xDD}
 EXIF, _XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
 _EXTENDED_XMP = b"http://ns.adobe.com/xmp/extension/\0"
 _ICC, PHOTOSHOP, _MPF = b"ICC_PROFILE\0", b"Photoshop 3.0\0", b"MPF\0"
-GAIN_MAP_IDENTIFIERS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:ts:21496:-1")
+_ISO_GAIN_MAP = b"urn:iso:std:iso:ts:21496:-1"
+GAIN_MAP_IDENTIFIERS = (b"http://ns.adobe.com/hdr-gain-map/", _ISO_GAIN_MAP)
 """The namespace of the XMP, and the name of the APP2 segment, that describe a gain map."""
 
 _JFIF_BYTES = 14
 """The shortest payload of a JFIF segment: name, version, unit, density and the size of a thumbnail."""
-_BLOCKS = {_APP1: (EXIF, _XMP, _EXTENDED_XMP), _APP2: (_ICC, _MPF, *GAIN_MAP_IDENTIFIERS), _APP13: (PHOTOSHOP,)}
+_BLOCKS = {_APP1: (EXIF, _XMP, _EXTENDED_XMP), _APP2: (_ICC, _MPF, _ISO_GAIN_MAP), _APP13: (PHOTOSHOP,)}
 """How the segments begin that are read as metadata, by their marker."""
 
 MAX_SIDE_PX = 65_500
@@ -199,27 +200,28 @@ def gain_map(data: Data) -> bytes | None:
     Of several further pictures, some of which may be previews, it is the first that is marked as a gain map, or else
     the first of them. Source: ISO 21496-1; Ultra HDR image format 1.1: announced in XMP or in an APP2 segment.
     """
-    if not _mentions_gain_map(data):
+    if not any(_gain_map_segments(data)):
         return None
     first: bytes | None = None
     end = _picture_end(data)
     while (start := data.find(b"\xff\xd8\xff", end)) >= 0:
         try:
             end = _picture_end(data, start)
-        except BrokenImage:
+            size(data, start)
+        except BrokenImage:  # damaged: as if nothing followed
             break
-        if _mentions_gain_map(data, start):
+        if any(_gain_map_segments(data, start)):
             return data[start:end]
         first = first or data[start:end]
     return first
 
 
-def _mentions_gain_map(data: Data, start: int = 0) -> bool:
-    return any(
-        segment.marker in (_APP1, _APP2)
-        and any(name in data[segment.payload : segment.end] for name in GAIN_MAP_IDENTIFIERS)
-        for segment in segments(data, start)
-    )
+def _gain_map_segments(data: Data, start: int = 0) -> Iterator[_Segment]:
+    """The segments of the picture at `start` that describe a gain map."""
+    for segment in segments(data, start):
+        payload = data[segment.payload : segment.end]
+        if segment.marker in (_APP1, _APP2) and any(name in payload for name in GAIN_MAP_IDENTIFIERS):
+            yield segment
 
 
 def _segment_bytes(marker: int, payload: bytes) -> bytes:
@@ -255,8 +257,11 @@ def _kept(marker: int, payload: bytes) -> bytes | None:
 
 
 def dropped(data: Data) -> Iterator[Removed | None]:
-    """The kinds of private data in what `with_blocks` does not keep, apart from the blocks and the gain map."""
-    seen, scan = set(), 0
+    """The kinds of private data in what `with_blocks` does not keep, apart from the blocks and the gain map.
+
+    Extended XMP that was not read belongs to no packet, or is damaged.
+    """
+    seen, scan, extended_bytes = set(), 0, 0
     for segment in segments(data):
         scan = segment.end
         payload = data[segment.payload : segment.end]
@@ -269,10 +274,16 @@ def dropped(data: Data) -> Iterator[Removed | None]:
             yield Removed.COMMENT
         elif name == PHOTOSHOP:
             yield from iptc.kinds_of_resources(payload[len(PHOTOSHOP) :])
+        elif name == _EXTENDED_XMP:
+            extended_bytes += len(payload) - len(_EXTENDED_XMP) - 40
+        elif name in (_MPF, _ISO_GAIN_MAP):
+            yield None if _is_plain_index(payload) or _is_plain_description(payload) else Removed.OTHER
         elif segment.marker == _APP0 and (payload.startswith(b"JFXX\0") or len(payload) > _JFIF_BYTES):
             yield Removed.THUMBNAIL
         else:
             yield Removed.OTHER if name is None or is_second else None
+    if extended_bytes != len(read_blocks(data).more_xmp or b""):
+        yield Removed.UNREADABLE
     end, own = _picture_end(data), gain_map(data) or b""
     if len(_scans(data, scan)) > 1:  # something between the scans is left out
         yield Removed.OTHER
@@ -281,6 +292,20 @@ def dropped(data: Data) -> Iterator[Removed | None]:
         yield Removed.THUMBNAIL
     rest = start + len(own)
     yield Removed.THUMBNAIL if data[rest : rest + 2] == b"\xff\xd8" else kind_of_rest(data, rest)
+
+
+def _is_plain_index(payload: bytes) -> bool:
+    """Whether a multi-picture index has nothing but the version, the number and the entries of the pictures."""
+    index = exif.read_ifd(payload[len(_MPF) :])
+    entries = index.fields.get(_MPF_ENTRIES)
+    is_known = index.fields.keys() == {0xB000, 0xB001, _MPF_ENTRIES} and not index.has_next
+    return is_known and entries is not None and len(payload) == len(_MPF) + 50 + entries.end - entries.start
+
+
+def _is_plain_description(payload: bytes) -> bool:
+    """Whether an ISO segment has nothing but two versions, as in a picture, or the fields of a gain map."""
+    field_bytes = len(_iso_fields(payload + bytes(200)))
+    return payload.startswith(_ISO_GAIN_MAP) and len(payload) in (len(_ISO_GAIN_MAP) + 5, field_bytes)
 
 
 def _scans(data: Data, start: int) -> list[bytes]:
@@ -298,32 +323,35 @@ def _scans(data: Data, start: int) -> list[bytes]:
     return [*found, data[start : _picture_end(data)]]
 
 
-def with_blocks_and_gain_map(data: Data, blocks: Blocks, iso_segments: bytes, gain_map: bytes) -> bytes:
-    """Like `with_blocks`, with what `iso_gain_map_segments` found, and the gain map after the picture.
+def with_blocks_and_gain_map(data: Data, blocks: Blocks, gain_map: bytes) -> bytes:
+    """Like `with_blocks`, with the gain map after the picture.
 
-    The multi-picture index, through which programs find the gain map, is written anew.
+    The multi-picture index, through which programs find the gain map, is written anew; so are, where the gain map is
+    described as in ISO 21496-1, the versions that the picture has of that description, which are 0.
     """
-    primary = with_blocks(data, blocks)
-    head = primary[:2] + iso_segments
+    primary, head = with_blocks(data, blocks), b"\xff\xd8"
+    if iso_gain_map_segments(gain_map):
+        head += _segment_bytes(_APP2, _ISO_GAIN_MAP + b"\0" + bytes(4))
     index_bytes = 4 + len(_MPF) + 82
     primary_bytes = len(head) + index_bytes + len(primary) - 2
     # offsets count from the index's own TIFF header
     offset = primary_bytes - (len(head) + 4 + len(_MPF))
-    return (
-        head
-        + _segment_bytes(_APP2, _MPF + _multi_picture_index(primary_bytes, offset, len(gain_map)))
-        + primary[2:]
-        + gain_map
-    )
+    index = _segment_bytes(_APP2, _MPF + _multi_picture_index(primary_bytes, offset, len(gain_map)))
+    return head + index + primary[2:] + gain_map
 
 
-def iso_gain_map_segments(data: Data) -> bytes:
-    """The APP2 segments that describe a gain map as in ISO 21496-1, joined: the picture's own, or the gain map's."""
-    return b"".join(
-        _segment_bytes(_APP2, data[segment.payload : segment.end])
-        for segment in segments(data)
-        if segment.marker == _APP2 and any(name in data[segment.payload : segment.end] for name in GAIN_MAP_IDENTIFIERS)
-    )
+def iso_gain_map_segments(gain_map: Data) -> bytes:
+    """The APP2 segments of a gain map that describe it as in ISO 21496-1, joined, without what follows their fields."""
+    payloads = (gain_map[each.payload : each.end] for each in segments(gain_map) if each.marker == _APP2)
+    return b"".join(_segment_bytes(_APP2, _iso_fields(each)) for each in payloads if each.startswith(_ISO_GAIN_MAP))
+
+
+def _iso_fields(payload: bytes) -> bytes:
+    """The fields of a description: two versions, flags and fractions. Source: ISO 21496-1, C.2."""
+    start = len(_ISO_GAIN_MAP) + 1
+    flags = int.from_bytes(payload[start + 4 : start + 5], "big")
+    channels, has_common_denominator = 3 if flags & 0x80 else 1, flags & 8
+    return payload[: start + 5 + (12 + 20 * channels if has_common_denominator else 16 + 40 * channels)]
 
 
 def _multi_picture_index(primary_bytes: int, second_offset: int, second_bytes: int) -> bytes:

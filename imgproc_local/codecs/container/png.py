@@ -9,12 +9,23 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Blocks, Data, TextBlock, bounded, inflate, kind_of_rest, text_of, unpack
+from imgproc_local.codecs.container import (
+    Blocks,
+    Data,
+    TextBlock,
+    bounded,
+    colours_of_numbers,
+    inflate,
+    kind_of_rest,
+    text_of,
+    unpack,
+)
 from imgproc_local.codecs.container.gif import played_delay_ms
 from imgproc_local.codecs.metadata import iptc
 from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS
 from imgproc_local.codecs.metadata.removed import Kinds, kind_of
 from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.image import CodedColours
 from imgproc_local.domain.privacy import Removed
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -105,13 +116,28 @@ def has_chunk(data: Data, *kinds: bytes) -> bool:
 
 def has_own_colours(data: Data) -> bool:
     """Whether the colours are defined by chunks other than a profile, and are not sRGB."""
-    payloads = {chunk.kind: data[chunk.payload : chunk.end] for chunk in chunks(data) if chunk.kind != b"IDAT"}
+    payloads = _colour_payloads(data)
     if b"cICP" in payloads or b"mDCV" in payloads or b"cLLI" in payloads:
         return True
     if b"sRGB" in payloads or b"iCCP" in payloads:
         return False
     gamma = int.from_bytes(payloads.get(b"gAMA", b""), "big")
     return bool(gamma) and abs(gamma - _SRGB_GAMMA) > 500
+
+
+def coded_colours(data: Data) -> CodedColours | None:
+    """The colours that the chunk cICP, which precedes a profile, declares; None for sRGB, and without the chunk."""
+    payloads = _colour_payloads(data)
+    if len(payloads.get(b"cICP", b"")) < 2:
+        return None
+    primaries, transfer = payloads[b"cICP"][:2]
+    brightest_nits = int.from_bytes(payloads.get(b"cLLI", b"")[:4], "big") / 10_000
+    return colours_of_numbers(primaries, transfer, brightest_nits, payloads.get(b"mDCV", b""))
+
+
+def _colour_payloads(data: Data) -> dict[bytes, bytes]:
+    kinds = _COLOUR_CHUNKS | {b"sRGB", b"iCCP"}
+    return {chunk.kind: data[chunk.payload : chunk.end] for chunk in chunks(data) if chunk.kind in kinds}
 
 
 def with_colours_of(data: bytes, original: Data) -> bytes:

@@ -20,7 +20,6 @@ import sys
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 from msgspec import Struct, structs
 
@@ -28,20 +27,22 @@ from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.jpeg import _requantize
 from imgproc_local.codecs.metadata.icc import rewritten
-from imgproc_local.codecs.metadata.record import Record, blocks_for, read_record
+from imgproc_local.codecs.metadata.record import blocks_for, read_record
 from imgproc_local.codecs.picture.decode import (
     decode_complete,
     evaluate,
     open_upright,
+    scaled,
     to_srgb,
     to_srgb_if_visually_lossless,
 )
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.picture.source import Source, with_score
+from imgproc_local.codecs.picture.source import Source, score_of, with_score
 from imgproc_local.codecs.quality import search
 from imgproc_local.codecs.quality.score import TILES, WHOLE, Sample, score
 from imgproc_local.domain.errors import CheckStop
-from imgproc_local.domain.image import Disclosure, Format, ImageInfo, KeepLocation
+from imgproc_local.domain.image import Disclosure, Format, KeepLocation
+from imgproc_local.domain.result import Note
 
 try:
     import pyjpegli
@@ -81,6 +82,8 @@ _MOZJPEG = {"quant_table": 2, "trellis_quant": True, "overshoot_deringing": True
 _LUMA_WEIGHTS = [[0.299, 0.587, 0.114]]
 """The weights of red, green and blue in luma. Source: JFIF 1.02, conversion to and from RGB."""
 
+_GAIN_MAP_QUALITY = 90
+
 _MAX_SIZE_SHARE = 0.95
 """A lossy encoding must not be larger than this share of the clean copy, and of the same pixels compressed better."""
 
@@ -91,32 +94,27 @@ _MUCH_SMALLER_SHARE = 0.7
 def candidates(source: Source) -> Iterator[bytes]:
     """The clean copy, and either a lossy encoding that meets the target or the same pixels compressed losslessly.
 
-    A lossy encoding is upright; if the pixels are copied, the orientation remains a tag. The pixels of an Ultra HDR
-    picture are copied with its gain map. CMYK is converted to sRGB through its profile.
+    A lossy encoding is upright; if the pixels are copied, the orientation remains a tag. An Ultra HDR picture keeps its
+    gain map. CMYK is converted to sRGB through its profile.
     """
     info, check_stop = source.info, source.check_stop
-    gain_map = container.gain_map(source.data)
-    if gain_map is not None:
-        iso_segments = container.iso_gain_map_segments(source.data)
-        if iso_segments or _describes_gain_map(source.record):
-            yield from _with_gain_map(source, iso_segments, _cleaned_gain_map(gain_map))
-            return
-    clean = source.clean_copy()
-    yield clean
+    clean, gain_map = source.clean_copy(), cleaned_gain_map(source)
+    yield with_gain_map(source, clean, gain_map, info.orientation)
     encoded = None
     written_here = container.components(source.data) < 4 and _was_encoded_here(clean)
     if written_here:
-        _check_complete(source.path, info, check_stop)
+        _check_complete(source)
     else:
         max_bytes = int(_MAX_SIZE_SHARE * len(clean))
         encoded = decode_complete(source.path, info, lambda fail_on: _encoded(source, clean, max_bytes, fail_on))
+    orientation = 1
     if encoded is None or len(encoded) > _MUCH_SMALLER_SHARE * len(clean):
         # what was encoded here is packed already: only bytes that no scan needs can make it shorter
         packed = _repacked(clean, check_stop, is_trusted=written_here)
         if packed is not None and (encoded is None or len(encoded) > _MAX_SIZE_SHARE * len(packed)):
-            encoded = packed
+            encoded, orientation = packed, info.orientation
     if encoded is not None:
-        yield encoded
+        yield with_gain_map(source, encoded, gain_map, orientation)
 
 
 def converted(source: Source) -> bytes:
@@ -184,39 +182,64 @@ def _same_pixels(one: bytes, other: bytes, check_stop: CheckStop) -> bool:
     return bool(evaluate(before != after, check_stop, "max") == 0)
 
 
-def _check_complete(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
+def _check_complete(source: Source) -> None:
     """Decode the whole picture, so that an incomplete one is refused even if its data is only copied."""
-    unrotated = structs.replace(info, orientation=1)
-    shrink = 8 if min(info.width_px, info.height_px) >= 8 else 1
-    decode_complete(
-        path,
-        info,
-        lambda fail_on: evaluate(open_upright(path, unrotated, shrink=shrink, fail_on=fail_on), check_stop, "avg"),
-    )
+    unrotated = structs.replace(source.info, orientation=1)
+    shrink = 8 if min(unrotated.width_px, unrotated.height_px) >= 8 else 1
+
+    def decode(fail_on: str) -> None:
+        evaluate(open_upright(source.path, unrotated, shrink=shrink, fail_on=fail_on), source.check_stop, "avg")
+
+    decode_complete(source.path, source.info, decode)
 
 
-def _with_gain_map(source: Source, iso_segments: bytes, gain_map: bytes) -> Iterator[bytes]:
-    """The clean copy of an Ultra HDR picture, and the same file with its scans compressed better."""
-    blocks = blocks_for(source.record, Format.JPEG, orientation=source.info.orientation, gain_map_bytes=len(gain_map))
-    clean = container.with_blocks(source.data, blocks)
-    _check_complete(source.path, source.info, source.check_stop)
-    for picture in (clean, _repacked(clean, source.check_stop)):
-        if picture is not None:
-            yield container.with_blocks_and_gain_map(picture, blocks, iso_segments, gain_map)
-
-
-def _describes_gain_map(record: Record) -> bool:
-    """Whether the XMP still describes a gain map after cleaning, which removes XMP that can't be parsed."""
-    packet = blocks_for(record, Format.JPEG, gain_map_bytes=0).xmp or b""
-    return any(name in packet for name in container.GAIN_MAP_IDENTIFIERS)
-
-
-def _cleaned_gain_map(gain_map: bytes) -> bytes:
-    """The gain map with only its colour profile and the metadata that says how to apply it."""
-    blocks = container.read_blocks(gain_map)
+def cleaned_gain_map(source: Source) -> bytes | None:
+    """The gain map of an Ultra HDR picture with its colour profile and the metadata that says how to apply it, and no
+    other. None if `source` is no such picture.
+    """
+    found = container.gain_map(source.data) if source.info.has_gain_map else None
+    if found is None:
+        return None
+    blocks = container.read_blocks(found)
     described = blocks_for(read_record(blocks, Disclosure(KeepLocation.NONE)), Format.JPEG, gain_map_bytes=0)
-    clean = container.with_blocks(gain_map, Blocks(xmp=described.xmp, icc=rewritten(blocks.icc)))
+    return _described(found, Blocks(xmp=described.xmp, icc=rewritten(blocks.icc)), found)
+
+
+def _described(pixels: bytes, blocks: Blocks, gain_map: bytes) -> bytes:
+    """The JPEG `pixels` with these blocks, and with what `gain_map` says of itself as in ISO 21496-1."""
+    clean = container.with_blocks(pixels, blocks)
     return clean[:2] + container.iso_gain_map_segments(gain_map) + clean[2:]
+
+
+def with_gain_map(
+    source: Source, encoded: bytes, gain_map: bytes | None, orientation: int = 1, factor: float = 1.0
+) -> bytes:
+    """`encoded`, the picture of `source` stored with this orientation and scaled by `factor`, with its gain map.
+
+    That is turned and scaled as the picture is. Without one, or if it can't be decoded, the same bytes.
+    """
+    if gain_map is None:
+        return encoded
+    if orientation != source.info.orientation or factor < 1:
+        try:
+            gain_map = _turned_and_scaled(gain_map, source.info.orientation, factor, source.check_stop)
+        except pyvips.Error:
+            source.notes.add(Note.GAIN_MAP_DROPPED)
+            return encoded
+    blocks = blocks_for(source.record, Format.JPEG, orientation=orientation, gain_map_bytes=len(gain_map))
+    blocks = structs.replace(blocks, icc=container.read_blocks(encoded).icc)
+    return with_score(container.with_blocks_and_gain_map(encoded, blocks, gain_map), score_of(encoded))
+
+
+def _turned_and_scaled(gain_map: bytes, orientation: int, factor: float, check_stop: CheckStop) -> bytes:
+    """A cleaned gain map, upright as a picture of this orientation, and scaled by `factor`."""
+    image = pyvips.Image.jpegload_buffer(gain_map, fail_on="error").copy()
+    image.set_type(pyvips.GValue.gint_type, "orientation", orientation)
+    image = image.autorot()
+    image = scaled(image, factor) if factor < 1 else image
+    options = {"Q": _GAIN_MAP_QUALITY, "keep": "none", "subsample_mode": "off", "optimize_coding": True}
+    encoded = bytes(evaluate(image, check_stop, "jpegsave_buffer", **options))
+    return _described(encoded, container.read_blocks(gain_map), gain_map)
 
 
 # ---- the encoders

@@ -176,6 +176,11 @@ def blocks_for(
     return Blocks(exif_block, xmp.write(elements), iptc.write(datasets) if is_jpeg else None, record.icc)
 
 
+def describes_gain_map(record: Record) -> bool:
+    """Whether the properties say how a gain map is applied."""
+    return any(name.startswith(xmp.GAIN_MAP) for name in record.properties)
+
+
 def _is_one_text(record: Record, name: str) -> bool:
     """Whether a property is one text of which no language is known. In EXIF, a semicolon separates creators."""
     if name in _ARRAYS:

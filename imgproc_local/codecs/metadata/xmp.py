@@ -61,6 +61,9 @@ _PREFIXES = {
 for _prefix, _namespace in _PREFIXES.items():
     ET.register_namespace(_prefix, _namespace[1:-1])
 """The usual prefixes. A namespace without one is written with `ns` and a number."""
+_GAIN_MAP_DECLARATIONS = [
+    f' xmlns:{prefix}="{name[1:-1]}"' for prefix, name in _PREFIXES.items() if name in GAIN_MAP_NAMESPACES
+]
 
 ALT_TEXT, EXTENDED_DESCRIPTION = CORE + "AltTextAccessibility", CORE + "ExtDescrAccessibility"
 ALT_TEXT_SOURCE, EXTENDED_DESCRIPTION_SOURCE = _IMGPROC + "AltTextSource", _IMGPROC + "ExtDescrSource"
@@ -315,6 +318,9 @@ def _serialized(root: ET.Element) -> bytes:
         if element.tail and "\n" in element.tail and element.tail.isspace():
             element.tail = None
     text = without_invalid_characters(ET.tostring(root, encoding="unicode"))
+    # Chromium knows the properties of a gain map only by namespaces that are declared in their description
+    declared = "".join(name for name in _GAIN_MAP_DECLARATIONS if name in text)
+    text = text.replace("<rdf:Description ", f"<rdf:Description{declared} ")
     # parsers read a carriage return in a text as a new line; those in attributes are escaped
     return f"{_HEAD}{text.replace(chr(13), '&#13;')}{_TAIL}".encode()
 

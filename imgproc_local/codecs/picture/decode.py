@@ -1,6 +1,7 @@
 """Decodes pictures, completely or not at all: with their orientation applied, and converted to sRGB where asked.
 
-Damage that a decoder reports is an error; a picture is never processed with its lower half missing.
+Damage that a decoder reports is an error; a picture is never processed with its lower half missing. This is one file
+because whoever decodes samples has to know which colours they mean.
 
 Files are opened by path and decoded row by row. Only a rotation needs the whole picture at once; libvips stores it in
 memory up to 100 MB and in a temporary file above.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import io
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -18,14 +20,18 @@ from typing import Any, TypeVar
 
 from PIL import Image, ImageCms
 
-from imgproc_local.codecs.metadata.icc import colour_space, is_wide
+from imgproc_local.codecs.container import SDR_TRANSFERS
+from imgproc_local.codecs.metadata.icc import colour_space, is_wide, rewritten
 from imgproc_local.codecs.picture import heic
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips, translate_errors
-from imgproc_local.domain.errors import CheckStop
-from imgproc_local.domain.image import Format, ImageInfo, Pixels
+from imgproc_local.domain.errors import CheckStop, StageFailed
+from imgproc_local.domain.image import CodedColours, Format, ImageInfo, Pixels
 
 Image.MAX_IMAGE_PIXELS = None  # `read_picture` enforces the limit, counting every frame
+
+Profile = bytes | CodedColours
+"""What defines the colours of samples that are not sRGB: an ICC profile, or numbers."""
 
 _T = TypeVar("_T")
 
@@ -179,7 +185,7 @@ def to_srgb(image: pyvips.Image) -> pyvips.Image:
     """The picture in 8-bit sRGB with its alpha, converted through its embedded profile.
 
     A profile of another colour space than the samples, and one that cannot be read, is ignored, as viewers do.
-    Colours that a PNG describes only by cICP, gAMA or cHRM chunks are taken as sRGB.
+    Colours that a PNG describes only by gAMA or cHRM chunks are taken as sRGB.
     """
     if image.get_typeof("icc-profile-data"):
         profile = image.get("icc-profile-data")
@@ -226,13 +232,111 @@ def without_alpha(image: pyvips.Image) -> pyvips.Image:
     return image.extract_band(0, n=image.bands - 1) if image.hasalpha() else image
 
 
-def to_srgb_through(image: pyvips.Image, profile: bytes | None) -> pyvips.Image:
-    """An 8-bit picture converted through a profile, in memory; the picture itself without one."""
+def to_srgb_through(image: pyvips.Image, profile: Profile | None) -> pyvips.Image:
+    """A picture of 8 bits, or of coded colours, converted through its profile, in memory; itself without one."""
     if profile is None:
         return image
+    if isinstance(profile, CodedColours):
+        return to_srgb(as_browsers_show(image, profile)[0]).copy_memory()
+    return to_srgb(_with_profile(image, profile)).copy_memory()
+
+
+def _with_profile(image: pyvips.Image, profile: bytes) -> pyvips.Image:
     image = image.copy()
     image.set_type(pyvips.GValue.blob_type, "icc-profile-data", profile)
-    return to_srgb(image).copy_memory()
+    return image
+
+
+# ---- colours that numbers define
+
+_LINEAR, _PQ, _HLG = 8, 16, 18
+"""Codes of transfer functions. Source: ITU-T H.273, 8.2."""
+DISPLAY_P3 = rewritten(bytes(pyvips.Image.profile_load("p3"))) or b""
+_REFERENCE_WHITE_NITS, _HLG_PEAK_NITS, _PQ_PEAK_NITS, _ASSUMED_PEAK_NITS = 203, 1000, 10_000, 1000
+"""The light of the white of SDR, and of the brightest samples of HLG and PQ; and what browsers assume for the
+brightest pixel where the file does not say it. Source: ITU-R BT.2408 and BT.2100; Chromium.
+"""
+_REC2020_LUMINANCE = [[0.2627, 0.678, 0.0593]]
+_REC2020 = pyvips.Image.new_from_array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1]])
+_SRGB = pyvips.Image.new_from_array(
+    [[0.627404, 0.329283, 0.043313], [0.069097, 0.919540, 0.011362], [0.016391, 0.088013, 0.895595]]
+)
+_P3 = pyvips.Image.new_from_array(
+    [[0.753833, 0.198597, 0.047570], [0.045744, 0.941777, 0.012479], [-0.001210, 0.017602, 0.983609]]
+)
+_TO_REC2020 = {1: _SRGB, 2: _REC2020, 9: _REC2020, 11: _P3, 12: _P3}
+"""From linear light of the primaries with these codes. Those of DCI-P3, which has another white, are taken as Display
+P3, and unspecified ones as BT.2020.
+"""
+
+
+def as_browsers_show(image: pyvips.Image, colours: CodedColours) -> tuple[pyvips.Image, bytes | None]:
+    """A picture of 8 or 16 bits in Display P3, or in sRGB if it has sRGB's primaries; and its profile, also embedded.
+
+    HDR is tone-mapped as browsers show it on displays without HDR.
+    Raises: StageFailed for primaries and transfer functions that are not known.
+    """
+    if not _is_known(colours):
+        raise StageFailed(
+            "The picture's colours are of a kind that is not supported (CICP primaries"
+            f" {colours.primaries}, transfer {colours.transfer}). Save it again in sRGB or Display P3."
+        )
+    is_deep, alpha = image.format == "ushort", [image[image.bands - 1]] if image.hasalpha() else []
+    rgb = without_alpha(image)
+    rgb = rgb if rgb.bands == 3 else rgb[0].bandjoin([rgb[0], rgb[0]])
+    levels = pyvips.Image.identity(ushort=is_deep) / (65535 if is_deep else 255)
+    light = rgb.maplut(_light_of_signal(levels, colours.transfer)).recomb(_TO_REC2020[colours.primaries])
+    if colours.transfer == _HLG:
+        # the share of the display, for a peak of 1000 cd/m²
+        light = light * (light.recomb(_REC2020_LUMINANCE) ** 0.2) * (_HLG_PEAK_NITS / _REFERENCE_WHITE_NITS)
+    if colours.is_hdr:
+        light = _tone_mapped(light, colours.max_nits or _ASSUMED_PEAK_NITS)
+    space, profile = (_SRGB, None) if colours.primaries == 1 else (_P3, DISPLAY_P3)
+    light = light.recomb(space.matrixinvert()).copy(interpretation="scrgb")
+    shown = light.colourspace("rgb16" if is_deep else "srgb")
+    shown = shown.bandjoin(alpha) if alpha else shown
+    return _with_profile(shown, profile) if profile else shown, profile
+
+
+def _is_known(colours: CodedColours) -> bool:
+    return colours.primaries in _TO_REC2020 and (colours.is_hdr or colours.transfer in (_LINEAR, *SDR_TRANSFERS))
+
+
+def _light_of_signal(signal: pyvips.Image, transfer: int) -> pyvips.Image:
+    """The linear light of samples from 0 to 1, of which 1.0 is the white of SDR, and the peak of HLG.
+
+    Source: ITU-R BT.2100, tables 4 and 5; IEC 61966-2-1 for all others.
+    """
+    if transfer == _PQ:
+        root = signal ** (32 / 2523)
+        share = (root - 3424 / 4096).maxpair(0) / (root * (-2392 / 128) + 2413 / 128)
+        return share ** (16384 / 2610) * (_PQ_PEAK_NITS / _REFERENCE_WHITE_NITS)
+    if transfer == _HLG:
+        upper = (((signal - 0.55991073) / 0.17883277).exp() + 0.28466892) / 12
+        return (signal <= 0.5).ifthenelse(signal**2 / 3, upper)
+    if transfer == _LINEAR:
+        return signal
+    return (signal <= 0.04045).ifthenelse(signal / 12.92, ((signal + 0.055) / 1.055) ** 2.4)
+
+
+def _tone_mapped(light: pyvips.Image, max_nits: float) -> pyvips.Image:
+    """Light in BT.2020 whose brightest channel, of at most `max_nits`, becomes 1.0 at most.
+
+    Up to the white of SDR it is dimmed; above, it follows a parabola to 1.0, as in Chromium.
+    Source: SMPTE ST 2094-50, annex on the reference white tone mapping operator.
+    """
+    peak = min(max_nits, _PQ_PEAK_NITS) / _REFERENCE_WHITE_NITS
+    if peak <= 1:
+        return light
+    white = 1 - 0.5 * min(1.0, math.log(peak) / math.log(_HLG_PEAK_NITS / _REFERENCE_WHITE_NITS))
+    # the control points of a Bézier curve: (1, white), (middle_x, middle_y), (peak, 1)
+    middle_x, middle_y = 0.35 + 0.65 / white, 0.35 * white + 0.65
+    brightest = light[0].maxpair(light[1]).maxpair(light[2]).maxpair(1)
+    x = brightest.minpair(peak)
+    square_x, linear_x = 1 - 2 * middle_x + peak, 2 * (middle_x - 1)
+    t = ((linear_x**2 + (x - 1) * 4 * square_x) ** 0.5 - linear_x) / (2 * square_x)
+    y = white + t * (2 * (middle_y - white) + t * (white - 2 * middle_y + 1))
+    return light * (y / brightest)
 
 
 def to_srgb_if_visually_lossless(image: pyvips.Image, profile: bytes | None) -> tuple[pyvips.Image, bytes | None]:
@@ -328,7 +432,10 @@ def scaled_down(path: Path, info: ImageInfo, max_side_px: int, check_stop: Check
     def decode(fail_on: str) -> pyvips.Image:
         image = open_upright(path, info, shrink=shrink, fail_on=fail_on)
         factor = max_side_px / max(image.width, image.height)
-        return evaluate(scaled(image, factor) if factor < 1 else image, check_stop, "copy_memory")
+        image = scaled(image, factor) if factor < 1 else image
+        if info.colours and _is_known(info.colours):
+            image, _ = as_browsers_show(image, info.colours)
+        return evaluate(image, check_stop, "copy_memory")
 
     # in memory, so that it is decoded once for the mean of its alpha and for its pixels over white
     return to_srgb(decode_complete(path, info, decode))

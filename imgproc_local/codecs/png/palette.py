@@ -24,7 +24,7 @@ from PIL import Image
 
 from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import png as container
-from imgproc_local.codecs.picture.decode import evaluate, to_srgb_through, without_alpha
+from imgproc_local.codecs.picture.decode import Profile, evaluate, to_srgb_through, without_alpha
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality.score import TILES, Sample, score
 from imgproc_local.codecs.quality.search import Limits, QualityScale, Tolerance, search
@@ -74,7 +74,7 @@ class Indexed(Struct, frozen=True):
     indices: bytes
     colours: tuple[bytes, ...]
 
-    def shown(self, profile: bytes | None = None) -> pyvips.Image:
+    def shown(self, profile: Profile | None = None) -> pyvips.Image:
         """The picture as RGBA, converted to sRGB from an ICC profile where one is given."""
         stored = b"".join(self.colours).ljust(1024, b"\0")
         colours = pyvips.Image.new_from_memory(stored, 256, 1, 4, "uchar").copy(interpretation="srgb")
@@ -142,7 +142,7 @@ class _Trial(Struct, frozen=True):
 
 
 def smallest_palette(
-    image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop, options: PaletteSearch
+    image: pyvips.Image, profile: Profile | None, target: float, check_stop: CheckStop, options: PaletteSearch
 ) -> Result | None:
     """The picture with the palette that takes the fewest bytes, None where 256 colours can't meet the target.
 
@@ -187,7 +187,7 @@ def smallest_palette(
 
 def _quantised_whole(
     image: pyvips.Image,
-    profile: bytes | None,
+    profile: Profile | None,
     colours: list[bytes],
     found: _Trial,
     target: float,

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 
-from imgproc_local.codecs.picture.decode import to_srgb_through
+from imgproc_local.codecs.picture.decode import Profile, to_srgb_through
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality import _ssimulacra2
 from imgproc_local.domain.plan import TARGETS
@@ -46,12 +46,12 @@ _MIN_BAND_ROWS = 256
 class Sample:
     """Tiles of a picture, joined in `image`, against which encodings of `image` are scored.
 
-    Colours are compared after conversion to sRGB from the ICC profile `profile`; None means sRGB. `share` is the share
-    of the picture's pixels that the sample has.
+    Colours are compared after conversion to sRGB from `profile`; None means sRGB. `share` is the share of the picture's
+    pixels that the sample has.
     """
 
-    def __init__(self, picture: pyvips.Image, tiles: int = TILES, profile: bytes | None = None) -> None:
-        """`picture` is in memory, 8 bits, grey or RGB, with or without alpha."""
+    def __init__(self, picture: pyvips.Image, tiles: int = TILES, profile: Profile | None = None) -> None:
+        """`picture` is in memory, 8 bits unless numbers define its colours, grey or RGB, with or without alpha."""
         self._positions = _tile_positions(picture, tiles)
         self.profile = profile
         self.image = self.part_of(picture)
@@ -81,8 +81,11 @@ class Sample:
         return self._reference.score(_rows(decoded, alpha=self._alpha))
 
 
-def score(picture: pyvips.Image, decoded: pyvips.Image, profile: bytes | None = None) -> float:
-    """Score of `decoded` against `picture`, of any size, computed in bands, so that memory stays bounded."""
+def score(picture: pyvips.Image, decoded: pyvips.Image, profile: Profile | None = None) -> float:
+    """Score of `decoded` against `picture`, of any size, computed in bands, so that memory stays bounded.
+
+    It is within 0.1 of the score of the whole picture.
+    """
     height = max(2 * _MIN_BAND_ROWS, BAND_PIXELS // picture.width // _MIN_BAND_ROWS * _MIN_BAND_ROWS)
     edges = [*range(0, max(1, picture.height - height // 2), height), picture.height]
 
