@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import distribution
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,16 @@ def bundled(wheel: str) -> dict[str, str | None]:
 def test_every_version_that_a_wheel_states_is_found(wheel: str) -> None:
     expected = {name for name, entry in sbom.BUNDLED["wheels"][wheel]["libraries"].items() if "version" in entry}
     assert {name for name, version in bundled(wheel).items() if version} == expected
+
+
+def test_a_wheel_without_the_texts_of_its_libraries_gets_them(tmp_path: Path) -> None:
+    bundled = sbom.BUNDLED["wheels"]["pylibjxl"]
+    assert set(bundled["texts"]) == {*bundled["libraries"], "libjxl-patents"}
+    sbom._copy_licences(distribution("pylibjxl"), tmp_path, *bundled["texts"])
+    copied = {file.name: file.read_text("utf-8") for file in (tmp_path / "pylibjxl").iterdir()}
+    assert copied.keys() == {"LICENSE", *(f"{text}.txt" for text in bundled["texts"])}
+    assert "Independent JPEG Group" in copied["libjpeg-turbo.txt"]
+    assert all("copyright" in text.lower() for name, text in copied.items() if "patents" not in name)
 
 
 def test_an_unknown_version_is_stated_with_the_reason() -> None:
