@@ -15,11 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.domain.image import Format
+from imgproc_local.domain.image import CONVERT_TARGETS, Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import (
-    CONVERT_TARGETS,
     DEFAULT_PROJECT_NAME,
     MAX_CONTEXT_CHARS,
     MAX_LANGUAGES,

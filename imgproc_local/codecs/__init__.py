@@ -1,4 +1,4 @@
-"""Picture files in, picture files out: optimization in the same format, and conversion to WebP and AVIF.
+"""Picture files in, picture files out: optimization in the same format, and conversion to others.
 
 Blocking functions. Every error that leaves this package is one of `domain.errors`.
 """

@@ -1,13 +1,13 @@
-"""Optimizes picture files, and converts pictures and animations to WebP and AVIF.
+"""Optimizes picture files, and converts pictures and animations to other formats.
 
 Optimizing makes a smaller file of the same format, with the same frames and appearance. The steps are the same for
 every format: the metadata is cleaned, the format's module supplies candidates, and the smallest one is the result.
 
 Some results are made from a working copy: the picture upright, scaled, and in a format that every encoder here reads.
-It is made where nothing of a file's picture data can be copied: results that are scaled down have other pixels, and no
-encoder here writes TIFF and HEIC. The pixels are stored without loss in a temporary file, which the encoders then read
-as they read originals: the quality of results is measured against the scaled picture, and memory does not hold the
-original picture.
+It is made where nothing of a file's picture data can be copied: results that are scaled down have other pixels, no
+encoder here writes TIFF and HEIC, and none reads them or JPEG XL. The pixels are stored without loss in a temporary
+file, which the encoders then read as they read originals: the quality of results is measured against the scaled
+picture, and memory does not hold the original picture.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs import animation, avif, gif, jpeg, png, webp
+from imgproc_local.codecs import animation, avif, gif, jpeg, jxl, png, webp
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.picture.decode import (
@@ -60,6 +60,7 @@ _CONVERTERS: dict[Format, Callable[[Source], bytes]] = {
     Format.PNG: png.converted,
     Format.WEBP: webp.converted,
     Format.AVIF: avif.converted,
+    Format.JXL: jxl.converted,
 }
 """The functions that encode a picture in a format; JPEG and PNG that of a working copy only."""
 
@@ -119,10 +120,14 @@ def convert_file(
                 " or an animated GIF, WebP or PNG."
             )
         with open_source(path, picture, check_stop, options) as source:
-            if info.has_gain_map:
+            may_hold_jpeg = new_format is Format.JXL and source.info.format is Format.JPEG and size is None
+            if info.has_gain_map and not may_hold_jpeg:
                 source.notes.add(Note.GAIN_MAP_DROPPED)
             encode = _CONVERTERS[new_format]
-            if size is None and info.format not in READ_ONLY_FORMATS and info.colours is None:
+            # a JPEG XL has 8 bits, and so has the JPEG that it is made of
+            is_deep = new_format is Format.JXL and source.info.bits_per_sample > 8
+            needs_copy = source.info.format in READ_ONLY_FORMATS or info.colours is not None or is_deep
+            if size is None and not needs_copy:
                 return _encoded(encode(source), source, new_format)
             with working_copy(source, size, new_format) as copy:
                 return _encoded(encode(copy), copy, new_format)
@@ -137,9 +142,10 @@ def encode_file(
 ) -> Encoded:
     """The picture encoded anew, scaled to `size` if that is given.
 
-    The format is that of the file. A TIFF or HEIC becomes a PNG if a pixel is transparent, otherwise a JPEG, both with
-    8 bits per sample; the other formats need a `size`. The score is measured against the scaled picture. Lossless WebP
-    remains lossless; a gain map is dropped.
+    The format is that of the file. A TIFF, JPEG XL or HEIC becomes a PNG if a pixel is transparent, otherwise a JPEG,
+    both with 8 bits per sample; one that was made of a JPEG becomes that JPEG, optimized. The other formats need a
+    `size`. The score is measured against the scaled picture. Lossless WebP remains lossless; the gain map of a JPEG is
+    scaled with it, that of other formats is dropped.
     Raises: BrokenImage; StageFailed, also for a picture that can't be scaled; and what `check_stop` raises.
     """
     name = FORMATS[picture.info.format].name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -12,7 +13,7 @@ from imgproc_local.domain.privacy import Removed
 class Format(StrEnum):
     """The file formats that the service reads. The values are their names in the HTTP interface.
 
-    TIFF and HEIC are accepted from the command line and the local page only.
+    TIFF, JPEG XL and HEIC are accepted from the command line and the local page only.
     """
 
     JPEG = "jpeg"
@@ -21,11 +22,18 @@ class Format(StrEnum):
     WEBP = "webp"
     AVIF = "avif"
     TIFF = "tiff"
+    JXL = "jxl"
     HEIC = "heic"
 
 
-READ_ONLY_FORMATS = (Format.TIFF, Format.HEIC)
-"""Formats that are decoded, but not written: results have another format."""
+ConvertTarget = Literal["webp", "avif", "jxl"]
+"""The formats that pictures are converted to, by their names in the HTTP interface. Schemas, messages, choices and the
+local page are made from this list.
+"""
+CONVERT_TARGETS = tuple(Format(name) for name in get_args(ConvertTarget))
+
+READ_ONLY_FORMATS = (Format.TIFF, Format.JXL, Format.HEIC)
+"""Formats that are decoded, but not optimized: the optimized file has another format."""
 
 
 class ScaledSize(Struct, frozen=True):

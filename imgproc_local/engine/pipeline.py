@@ -18,23 +18,14 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
-from imgproc_local.domain.errors import (
-    BadImage,
-    BrokenImage,
-    CheckStop,
-    NoWorker,
-    ServiceStopping,
-    StageCancelled,
-    StageFailed,
-    StageTimedOut,
-    StorageFailed,
-)
+from imgproc_local.domain import errors
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.image import Disclosure, Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import STAGES, Plan
 from imgproc_local.engine.stage import Options, Output, Stage, WorkItem
-from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, WorkerError, Workers
+from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, WorkerError, Workers, memory_limit_bytes
 from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
@@ -69,9 +60,11 @@ class CancellationToken:
             StageTimedOut: the timeout has passed.
         """
         if self._cancelled.is_set():
-            raise StageCancelled("Cancelled.")
+            raise errors.StageCancelled("Cancelled.")
         if time.monotonic() > self._deadline_s:
-            raise StageTimedOut(f"Not finished within {self._timeout_s:g} seconds, the time that one stage may take.")
+            raise errors.StageTimedOut(
+                f"Not finished within {self._timeout_s:g} seconds, the time that one stage may take."
+            )
 
 
 # ---- work that someone waits for ----
@@ -101,22 +94,29 @@ class OnDemand:
         token = CancellationToken(_TIMEOUT_S, self._closed)
         try:
             return self._workers.run(function, argument, memory_bytes, token.check)
-        except StageCancelled:
-            raise ServiceStopping from None
-        except StageTimedOut:
-            raise StageTimedOut(f"{self._failure} within {_TIMEOUT_S:g} seconds.") from None
-        except StageFailed as error:
-            raise BrokenImage(error.message) from error
+        except errors.StageCancelled:
+            raise errors.ServiceStopping from None
+        except errors.StageTimedOut:
+            raise errors.StageTimedOut(f"{self._failure} within {_TIMEOUT_S:g} seconds.") from None
+        except errors.StageFailed as error:
+            raise errors.BrokenImage(error.message) from error
         except WorkerError as error:
             log.error("%s:\n%s", self._failure, error)
-            raise BrokenImage(f"{self._failure}: it caused an unexpected error.") from error
+            raise errors.BrokenImage(f"{self._failure}: it caused an unexpected error.") from error
 
     async def run_soon(self, function: Callable[[_A, CheckStop], _R], argument: _A, memory_bytes: int) -> _R:
         """As `run`, when one of the threads is free."""
         if self._closed.is_set():  # the executor accepts no more work
-            raise ServiceStopping
+            raise errors.ServiceStopping
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, self.run, function, argument, memory_bytes)
+
+    async def run_now(self, function: Callable[[_A, CheckStop], _R], argument: _A, memory_bytes: int) -> _R:
+        """As `run_soon`. A time-out is a StorageFailed: the client may send the request again."""
+        try:
+            return await self.run_soon(function, argument, memory_bytes)
+        except errors.StageTimedOut as error:
+            raise errors.StorageFailed(f"{error.message} Try again.") from error
 
     def close(self) -> None:
         """Run nothing more; requests for it raise ServiceStopping."""
@@ -127,7 +127,7 @@ class OnDemand:
 # ---- reading ----
 
 
-class _FileToRead(Struct, frozen=True):
+class FileToRead(Struct, frozen=True):
     """A file, and the formats that it may have. Its path is bytes, because the name of a folder need not be text."""
 
     path: bytes
@@ -143,7 +143,7 @@ class ReadPicture(Struct, frozen=True):
     record: bytes
 
 
-def read_file(file: _FileToRead, check_stop: CheckStop) -> ReadPicture:
+def read_file(file: FileToRead, check_stop: CheckStop) -> ReadPicture:
     """Read the file. Runs in a worker. Raises: BadImage, StageFailed, StorageFailed."""
     from imgproc_local.codecs.metadata.record import packed
     from imgproc_local.codecs.picture.formats import detect, head_of
@@ -154,9 +154,28 @@ def read_file(file: _FileToRead, check_stop: CheckStop) -> ReadPicture:
     try:
         head = head_of(path)
     except OSError as error:
-        raise StorageFailed(f"The picture can't be read from storage: {error.strerror}.") from error
+        raise errors.StorageFailed(f"The picture can't be read from storage: {error.strerror}.") from error
     picture = read_picture(path, detect(head, file.accepted), file.max_pixels, file.disclosure)
     return ReadPicture(picture.info, packed(picture.record, file.disclosure))
+
+
+def memory_to_read(file: FileToRead, check_stop: CheckStop) -> int:
+    """The limit of the memory for reading the file. Runs in a worker. Raises: BadImage, StageFailed.
+
+    That of a JPEG XL depends on its pixels, because the JPEG that it was made of is rebuilt.
+    """
+    from imgproc_local.codecs.picture.formats import detect, head_of
+    from imgproc_local.codecs.picture.other_decoders import read_jxl_info
+    from imgproc_local.codecs.picture.source import opened
+
+    check_stop()
+    path = Path(os.fsdecode(file.path))
+    with opened(path) as data:
+        if detect(head_of(path), file.accepted) is not Format.JXL:
+            return MEMORY_WITHOUT_PIXELS
+        info = read_jxl_info(data)
+    # one of more pixels is refused before the JPEG is rebuilt
+    return memory_limit_bytes(info) if info.pixels <= file.max_pixels else MEMORY_WITHOUT_PIXELS
 
 
 class Reader:
@@ -176,18 +195,21 @@ class Reader:
         Raises: UnsupportedImage, BrokenImage, TooManyPixels; StageTimedOut; StorageFailed, also if no worker can be
             started; ServiceStopping.
         """
-        return self._on_demand.run(read_file, self._file(path, accepted), MEMORY_WITHOUT_PIXELS)
+        file, memory_bytes = self._file(path, accepted), MEMORY_WITHOUT_PIXELS
+        if Format.JXL in accepted:
+            memory_bytes = self._on_demand.run(memory_to_read, file, memory_bytes)
+        return self._on_demand.run(read_file, file, memory_bytes)
 
     async def read_upload(self, path: Path, accepted: Sequence[Format]) -> ReadPicture:
-        """As `read`, for a few uploads at once. A time-out is a StorageFailed: the client may send it again."""
-        try:
-            return await self._on_demand.run_soon(read_file, self._file(path, accepted), MEMORY_WITHOUT_PIXELS)
-        except StageTimedOut as error:
-            raise StorageFailed(f"{error.message} Try again.") from error
+        """As `read`, for a few uploads at once. A time-out is a StorageFailed."""
+        file, memory_bytes = self._file(path, accepted), MEMORY_WITHOUT_PIXELS
+        if Format.JXL in accepted:
+            memory_bytes = await self._on_demand.run_now(memory_to_read, file, memory_bytes)
+        return await self._on_demand.run_now(read_file, file, memory_bytes)
 
-    def _file(self, path: Path, accepted: Sequence[Format]) -> _FileToRead:
+    def _file(self, path: Path, accepted: Sequence[Format]) -> FileToRead:
         # workers run in another folder
-        return _FileToRead(os.fsencode(path.absolute()), tuple(accepted), self._max_pixels, self._disclosure)
+        return FileToRead(os.fsencode(path.absolute()), tuple(accepted), self._max_pixels, self._disclosure)
 
 
 # ---- running stages ----
@@ -269,13 +291,13 @@ class Pipeline(Struct, frozen=True):
             except Exception as error:
                 outcome = error
                 if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
-                    outcome = NoWorker("The system starts no more threads for this user, or has no memory left.")
+                    outcome = errors.NoWorker("The system starts no more threads for this user, or has no memory left.")
             return outcome, time.monotonic() - began_s
 
 
 def error_message(error: Exception, stage: StageName, picture: str) -> str:
     """The message that users see for a failed stage of a picture. Logs the error if it is unexpected."""
-    if isinstance(error, (StageFailed, BadImage)):
+    if isinstance(error, (errors.StageFailed, errors.BadImage)):
         return error.message
     log.error("Stage %s of %s failed", stage, picture, exc_info=error)
     if isinstance(error, MemoryError):
@@ -316,7 +338,7 @@ def run_stages(
 def _result(pipeline: Pipeline, stage: Stage, work: WorkItem) -> StageResult:
     token = CancellationToken(pipeline.timeout_s, pipeline.cancelled)
     outcome, duration_s = pipeline.run(stage, work, token)
-    if isinstance(outcome, StorageFailed):
+    if isinstance(outcome, errors.StorageFailed):
         raise outcome
     if isinstance(outcome, Output):
         return StageResult(stage.name, outcome, "", duration_s)

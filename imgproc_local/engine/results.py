@@ -6,7 +6,7 @@ If the original holds private data, the result is the cleaned file, even if that
 could be removed. The kinds of data that were removed are part of the output.
 
 A picture that is scaled down is always encoded again: the result has the requested width and height, even in the rare
-case that it takes more bytes than the original. A TIFF or HEIC always becomes a JPEG or PNG.
+case that it takes more bytes than the original. A TIFF, JPEG XL or HEIC always becomes a JPEG or PNG.
 
 An outside compression service, if configured, is asked first, except for pictures that must be encoded again or may not
 be sent. If it fails, sends a different picture or none that is smaller, the local codecs do the work, and the log says
@@ -149,7 +149,7 @@ def convert_stage(workers: Workers) -> Stage:
     """The stage that converts, in a worker process."""
 
     def run(work: WorkItem, check_stop: CheckStop) -> Output:
-        return workers.run(convert, work, memory_limit_bytes(work.info), check_stop)
+        return workers.run(convert, work, memory_limit_bytes(work.info, work.plan.format), check_stop)
 
     return Stage(StageName.CONVERT, CODECS_LANE, run)
 

@@ -48,7 +48,7 @@ from imgproc_local.domain.errors import (
     TooManyPixels,
     UnsupportedImage,
 )
-from imgproc_local.domain.image import READ_ONLY_FORMATS, ImageInfo
+from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo
 from imgproc_local.engine.stage import Output
 from imgproc_local.system import sandbox
 from imgproc_local.system.piped_child import (
@@ -366,15 +366,17 @@ def _decoded(frame: bytes, kind: Any) -> Any:
         raise StageFailed(_UNREADABLE_ANSWER) from error
 
 
-def memory_limit_bytes(info: ImageInfo) -> int:
-    """The limit for the worker's own memory while it works on this picture.
+def memory_limit_bytes(info: ImageInfo, target: Format | None = None) -> int:
+    """The limit for the worker's own memory while it works on this picture, or makes a file in the format `target`.
 
     The process itself, and buffers that do not depend on the size of the picture, take 256 MB. Large pictures are
     decoded and encoded in strips, with 10 bytes per pixel, and 16 more for a HEIC or TIFF, which may be decoded in
     memory as a whole. Of the first 4 million pixels, each takes 260 bytes: up to this size, AVIF is encoded at several
-    qualities and scored as a whole.
+    qualities and scored as a whole. libjxl transcodes a JPEG as a whole, for which it reserves 40 bytes per pixel and
+    uses half of them; the same counts for the JPEG that is rebuilt of a JPEG XL.
     """
-    per_pixel = 10 + (16 if info.format in READ_ONLY_FORMATS else 0)
+    has_jxl = Format.JXL in (info.format, target)
+    per_pixel = 10 + (16 if info.format in READ_ONLY_FORMATS else 0) + (40 if has_jxl else 0)
     return MEMORY_WITHOUT_PIXELS + 260 * min(info.pixels, 4_000_000) + per_pixel * info.pixels
 
 

@@ -41,6 +41,7 @@ from imgproc_local.domain.addresses import ALL_INTERFACES, host_name, is_loopbac
 from imgproc_local.domain.errors import InvalidRequest, NotFound, Unauthenticated
 from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.filename import download_name
+from imgproc_local.domain.image import CONVERT_TARGETS
 from imgproc_local.domain.plan import MAX_LANGUAGES, TIFF_SIZE_FACTOR
 from imgproc_local.engine.exports import require_complete
 from imgproc_local.storage.accounts import ApiKey, audit, link_page
@@ -112,12 +113,20 @@ async def _overview(request: Request[Any, Any, Any]) -> Body:
     """What the page has to know at its start. The model is null without one; with a `problem` of the model, pictures
     are described from metadata.
     """
+    from imgproc_local.codecs.picture.formats import FORMATS, install_advice
+
     config = services_of(request).config
     used = await asyncio.to_thread(used_model_status, config)
+    advice = {name: install_advice(name) for name in FORMATS}
     overview = {
         "max_upload_bytes": config.max_upload_bytes,
         "max_tiff_bytes": config.max_upload_bytes * TIFF_SIZE_FACTOR,
         "max_languages": MAX_LANGUAGES,
+        "formats": {
+            name: {"name": row.name, "mime": row.mime, "extensions": row.extensions, "available": not advice[name]}
+            for name, row in FORMATS.items()
+        },
+        "targets": [name for name in CONVERT_TARGETS if not advice[name]],
         "rate_limit_per_minute": config.rate_limit_per_minute,
         "described_by": {"model": used.model, "problem": used.problem},
     }

@@ -17,6 +17,10 @@ import numpy as np
 import pyvips
 from PIL import Image, ImageCms
 
+from imgproc_local.codecs.container import Blocks
+from imgproc_local.codecs.container import jxl as jxl_container
+from imgproc_local.codecs.picture.other_decoders import libjxl
+
 GPS_RATIONAL = struct.pack("<II", 1234577, 10007)
 SECRETS = {
     "GPS position in EXIF": GPS_RATIONAL,
@@ -300,6 +304,19 @@ def avif_with_metadata(picture: np.ndarray | None = None) -> bytes:
     """An AVIF with EXIF and an XMP packet."""
     picture = scene() if picture is None else picture
     return saved(picture, "AVIF", quality=97, exif=tiff(), xmp=xmp_packet())
+
+
+def small_jxl(width: int = 16, height: int = 16) -> bytes:
+    return bytes(libjxl().encode(photo(width, height), lossless=True))
+
+
+def jxl_with_metadata() -> bytes:
+    return jxl_container.with_blocks(small_jxl(96, 64), Blocks(tiff(), xmp_packet()))
+
+
+def jxl_of(jpeg: bytes) -> bytes:
+    """A JPEG as JPEG XL without loss, with compressed metadata."""
+    return bytes(libjxl().jpeg_to_jxl(jpeg))
 
 
 def as_heic(avif: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""TIFF, HEIC and camera raw files: the first two become JPEG or PNG, the last are refused."""
+"""TIFF, JPEG XL, HEIC and camera raw files: the first three become JPEG or PNG, the last are refused."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ import pytest
 import pyvips
 from PIL import Image, ImageCms
 
-from imgproc_local.codecs.picture import formats
+from imgproc_local.codecs.container import Blocks
+from imgproc_local.codecs.container import jxl as container
+from imgproc_local.codecs.picture import formats, other_decoders
 from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.codecs.picture.formats import detect
+from imgproc_local.codecs.picture.other_decoders import libjxl
 from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.domain.errors import BadImage, BrokenImage, StageFailed, UnsupportedImage
 from imgproc_local.domain.image import Format
@@ -195,6 +198,90 @@ def raw_tiff(*tags: int) -> bytes:
 def test_a_camera_raw_file_is_refused_as_such(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(UnsupportedImage, match="but got a camera raw file: export it as JPEG first"):
         probe(pictures.write(tmp_path, data))
+
+
+# ---- JPEG XL ----
+
+
+def jxl(pixels: np.ndarray = RGB, **options: object) -> bytes:
+    """A JPEG XL with EXIF and XMP, unless other options are given."""
+    encoded = bytes(libjxl().encode(pixels, lossless=True, **options))
+    return encoded if options else container.with_blocks(encoded, Blocks(pictures.tiff(), pictures.xmp_packet()))
+
+
+def of_jpeg(orientation: int = 1, **options: object) -> bytes:
+    stored = pictures.oriented(Image.fromarray(RGB), orientation)
+    return bytes(libjxl().jpeg_to_jxl(pictures.jpeg_with_metadata(stored, orientation, quality=95)))
+
+
+ANIMATED_JXL = bytes.fromhex(
+    "ff0a0f050348282e090012904c500050045de5120000152aa38c1bbc9cebf9f24387c5b48deb0c6db56d010000003c807f258922e3d8249dc021a4c0"
+)
+"""Three frames of 96 × 64 pixels, the header only."""
+JXLS: dict[str, tuple[Callable[[], bytes], np.ndarray, int]] = {
+    "8 bits": (jxl, RGB, 8),
+    "alpha": (lambda: jxl(RGBA), RGBA, 8),
+    "grey": (lambda: jxl(GREY[..., None].copy()), np.dstack([GREY] * 3), 8),
+    "of a rotated JPEG": (lambda: of_jpeg(6), RGB, 8),
+}
+
+
+@pytest.mark.parametrize("name", JXLS)
+def test_a_jpeg_xl_becomes_a_jpeg_or_a_png_where_it_is_transparent(tmp_path: Path, name: str) -> None:
+    make, expected, bits = JXLS[name]
+    data = make()
+    info = probe(pictures.write(tmp_path, data))
+    assert (info.format, info.bits_per_sample, info.display_size_px) == (Format.JXL, bits, (WIDTH, HEIGHT))
+    for out in results(tmp_path, data, expected):
+        assert not [secret for secret in pictures.SECRETS.values() if secret in out]
+        assert pictures.ALT_TEXT["de"].encode() in (read_blocks(out, detect(out)).xmp or b"")
+
+
+def test_private_data_of_the_jpeg_that_a_jpeg_xl_was_made_of_is_reported(tmp_path: Path) -> None:
+    path = pictures.write(tmp_path, pictures.jpeg_with_metadata())
+    in_jpeg = private_kinds(path, probe(path))
+    path = pictures.write(tmp_path, of_jpeg())
+    assert private_kinds(path, probe(path)) == in_jpeg
+
+
+def test_an_animated_or_hdr_jpeg_xl_is_refused_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = pictures.write(tmp_path, jxl(RGB, icc=pictures.wide_profile()))
+    monkeypatch.setattr(other_decoders, "cicp_transfer", lambda profile: 16)
+    with pytest.raises(UnsupportedImage, match="but got HDR"):
+        encode_file(path, probe(path), never_stop, FAST)
+    path.write_bytes(ANIMATED_JXL)
+    with pytest.raises(UnsupportedImage, match="but got an animation"):
+        probe(path)
+
+
+def test_the_transfer_function_of_a_profile_is_read() -> None:
+    tag = b"cicp" + (144).to_bytes(4, "big") + (12).to_bytes(4, "big") + b"cicp\0\0\0\0" + bytes((9, 16, 0, 1))
+    assert other_decoders.cicp_transfer(bytes(131) + b"\1" + tag) == 16
+    assert other_decoders.cicp_transfer(pictures.wide_profile()) is None
+
+
+def test_a_jpeg_xl_in_a_wide_gamut_is_shown_in_srgb(tmp_path: Path) -> None:
+    profile = pictures.wide_profile()
+    image = vips().copy()
+    image.set_type(pyvips.GValue.blob_type, "icc-profile-data", profile)
+    expected = image.icc_transform("srgb", embedded=True, intent="perceptual").numpy()
+    results(tmp_path, jxl(RGB, icc=profile), expected)
+
+
+def test_a_jpeg_xl_is_refused_with_what_to_install_where_its_decoder_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formats, "can_use_jxl", lambda: False)
+    with pytest.raises(UnsupportedImage, match="pylibjxl is not installed"):
+        probe(pictures.write(tmp_path, jxl()))
+
+
+def test_a_jpeg_xl_that_ends_early_is_refused(tmp_path: Path) -> None:
+    whole = jxl()
+    for length in (12, 40, len(whole) // 2):
+        path = pictures.write(tmp_path, whole[:length])
+        with pytest.raises(BrokenImage):
+            encode_file(path, probe(path), never_stop, FAST)
 
 
 # ---- HEIC ----

@@ -1,4 +1,6 @@
-"""TIFF and HEIC: the local page may upload them, other clients may not; the optimized file has another format."""
+"""TIFF, HEIC, JPEG XL and AVIF: the local page may upload them, other clients may not. The optimized file of the first
+three has another format.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,12 @@ import httpx
 import pytest
 from PIL import Image
 
+from imgproc_local.codecs.picture.other_decoders import libjxl
 from tests.codecs import pictures
 from tests.support.service import Running, running
 
 TIFF = pictures.saved(pictures.photo(), "TIFF")
+JXL = bytes(libjxl().jpeg_to_jxl(pictures.saved(pictures.photo(), "JPEG", quality=95)))
 TRANSPARENT_TIFF = pictures.saved(pictures.graphic(alpha=True), "TIFF")
 
 
@@ -51,10 +55,23 @@ def test_the_page_uploads_a_tiff_and_receives_a_jpeg_or_png(page: httpx.Client, 
         assert Image.open(io.BytesIO(converted.content)).format == "WEBP"
 
 
-def test_other_clients_may_not_upload_a_tiff(service: Running) -> None:
+@pytest.mark.parametrize(("data", "kind"), [(TIFF, "TIFF"), (JXL, "JPEG XL")], ids=["TIFF", "JPEG XL"])
+def test_other_clients_may_not_upload_it(service: Running, data: bytes, kind: str) -> None:
     for operation in ("analyze", "optimize", "convert", "process"):
-        (message,) = upload(service.client, operation, TIFF).json()["errors"]["image"]
-        assert message.endswith("but got a TIFF.")
+        (message,) = upload(service.client, operation, data).json()["errors"]["image"]
+        assert message.endswith(f"but got a {kind}.")
+
+
+def test_the_page_uploads_an_avif_for_every_operation_and_other_clients_only_to_optimize_it(
+    service: Running, page: httpx.Client
+) -> None:
+    avif = pictures.saved(pictures.photo(), "AVIF", quality=95)
+    with page:
+        for operation in ("analyze", "optimize", "convert", "process"):
+            job_id = upload(page, operation, avif, "boat.avif").json()["data"]["job_id"]
+            assert page.get(f"/jobs/{job_id}").json()["data"]["status"] == "completed"
+            status = upload(service.client, operation, avif).status_code
+            assert status == (202 if operation == "optimize" else 422)
 
 
 def test_a_tiff_may_be_larger_than_other_pictures(tmp_path: Path) -> None:
@@ -79,4 +96,16 @@ def test_the_page_uploads_a_heic(page: httpx.Client) -> None:
         job = page.get(f"/jobs/{job_id}").json()["data"]
         assert job["status"] == "completed"
         optimized = page.get(f"/images/{job['image']['id']}/optimized")
+        assert Image.open(io.BytesIO(optimized.content)).format == "JPEG"
+
+
+def test_the_page_uploads_a_jpeg_xl(page: httpx.Client) -> None:
+    with page:
+        job_id = upload(page, "process", JXL, "boat.jxl").json()["data"]["job_id"]
+        job = page.get(f"/jobs/{job_id}", params={"include": "details"}).json()["data"]
+        assert job["status"] == "completed"
+        details = job["image"]["details"]
+        assert (details["format"], details["optimized_format"]) == ("jxl", "jpeg")
+        optimized = page.get(f"/images/{job['image']['id']}/optimized")
+        assert optimized.headers["Content-Disposition"] == 'attachment; filename="boat-optimized.jpg"'
         assert Image.open(io.BytesIO(optimized.content)).format == "JPEG"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from imgproc_local.codecs.jxl import without_loss
 from imgproc_local.domain.errors import (
     BrokenImage,
     CheckStop,
@@ -24,9 +25,10 @@ from imgproc_local.domain.errors import (
 from imgproc_local.domain.image import Disclosure, Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Operation, Plan
-from imgproc_local.engine.pipeline import Lanes, Pipeline, Reader, ReadPicture, StageResult, run_stages
+from imgproc_local.engine.pipeline import Lanes, Pipeline, Reader, ReadPicture, StageResult, read_file, run_stages
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
-from imgproc_local.engine.workers import WorkerError
+from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, WorkerError, memory_limit_bytes
+from tests.codecs import pictures
 
 PIXELS = 100
 """How many pixels the stages that run may have together."""
@@ -125,6 +127,23 @@ async def test_what_keeps_a_picture_from_being_read_is_an_answer(
     reader = Reader(workers, 1, Disclosure())
     with pytest.raises(expected, match=message):
         await reader.read_upload(tmp_path / "a.jpg", (Format.JPEG,))
+    reader.close()
+
+
+async def test_a_jpeg_xl_may_take_memory_for_its_pixels(tmp_path: Path) -> None:
+    limits = {}
+
+    def run(function: Any, file: object, memory_bytes: int, check_stop: CheckStop) -> Any:
+        limits[function] = memory_bytes
+        return function(file, check_stop)
+
+    workers: Any = SimpleNamespace(run=run)
+    reader = Reader(workers, 10_000, Disclosure)
+    path = tmp_path / "a.jxl"
+    path.write_bytes(without_loss(pictures.saved(pictures.photo(100, 80), "JPEG")) or b"")
+    read = await reader.read_upload(path, tuple(Format))
+    assert limits[read_file] == memory_limit_bytes(read.info) > MEMORY_WITHOUT_PIXELS + 8000 * 300
+    assert reader.read(path, tuple(Format)) == read
     reader.close()
 
 

@@ -23,7 +23,7 @@ SMALL_FLOODS = (
 )
 """Those floods (files with deep, long or numerous parts) that have few bytes, so that mutating them is quick."""
 
-FORMATS = ("jpeg", "png", "gif", "webp", "avif", "tiff", "heic")
+FORMATS = ("jpeg", "png", "gif", "webp", "avif", "jxl", "tiff", "heic")
 
 FORM = (
     b"multipart/form-data; boundary=----a\n"
@@ -56,6 +56,7 @@ def _of_format(name: str) -> tuple[bytes, ...]:
         "gif": (codec_pictures.gif_with_metadata, small_pictures.gif),
         "webp": (codec_pictures.webp_with_metadata, small_pictures.webp),
         "avif": (codec_pictures.avif_with_metadata, small_pictures.avif),
+        "jxl": (codec_pictures.jxl_with_metadata, codec_pictures.small_jxl),
         "tiff": (codec_pictures.tiff_with_metadata, lambda *size: _encoded("TIFF")),
         "heic": (
             lambda: codec_pictures.as_heic(codec_pictures.avif_with_metadata()),
@@ -63,6 +64,8 @@ def _of_format(name: str) -> tuple[bytes, ...]:
         ),
     }[name]
     more = [_encoded("JPEG", progressive=True)] if name == "jpeg" else []
+    if name == "jxl":
+        more.append(codec_pictures.jxl_of(_encoded("JPEG")))
     if name in ("png", "gif", "webp", "avif"):
         more.append(codec_pictures.animated(name.upper(), [100] * 3))
     if name == "png":

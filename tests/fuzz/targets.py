@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +21,9 @@ from imgproc_local.api import uploads
 from imgproc_local.codecs.container import Blocks, avif, jpeg, png, tiff, webp
 from imgproc_local.codecs.metadata import icc, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.record import blocks_for, embedded, read_record
+from imgproc_local.codecs.picture import other_decoders
 from imgproc_local.codecs.picture.formats import FORMATS, HEAD_BYTES, detect
+from imgproc_local.codecs.picture.libvips import translate_errors
 from imgproc_local.codecs.picture.source import dropped_kinds
 from imgproc_local.domain.errors import ServiceError, StageFailed
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Disclosure, Format, KeepLocation, Kept
@@ -41,7 +45,9 @@ def fuzz_container(file_format: Format, data: bytes) -> None:
     blocks = container.read_blocks(data)
     record_blocks = _record_blocks(blocks, file_format)
     dropped_kinds(file_format, data)
-    if file_format in READ_ONLY_FORMATS or not _is_opened_by_libvips(data):
+    if file_format is Format.JXL:
+        _decode_jxl(data)
+    elif file_format in READ_ONLY_FORMATS or not _is_opened_by_libvips(data):
         return
     bare = container.with_blocks(data, Blocks())
     assert dropped_kinds(file_format, bare) <= {Removed.UNREADABLE}, "cleaning left private data"
@@ -51,6 +57,17 @@ def fuzz_container(file_format: Format, data: bytes) -> None:
     except StageFailed:
         return
     assert (container.read_blocks(with_packet).xmp or b"").rstrip() == PACKET, "a written packet is not read"
+
+
+def _decode_jxl(data: bytes) -> None:
+    """Rebuilds the JPEG and decodes the picture, if it is small, by libjxl."""
+    other_decoders.jpeg_of(data)
+    if other_decoders.read_jxl_info(data).pixels <= 100_000:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(data)
+            file.flush()
+            with translate_errors("The picture can't be read"):
+                other_decoders.open_jxl(Path(file.name))
 
 
 def _is_opened_by_libvips(data: bytes) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from imgproc_local.api import requests
 from imgproc_local.config import Config
+from imgproc_local.domain.image import CONVERT_TARGETS, Format
 from imgproc_local.vision.llm.listing import ModelList
 from imgproc_local.vision.models.store import ModelStore
 from tests.support import pictures
@@ -101,7 +102,17 @@ def test_the_overview_has_the_limits_and_the_model_in_use(
     service: Running, page: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config: Config = service.services.config
-    assert page.get("/local/overview").json()["data"] == {
+    overview = page.get("/local/overview").json()["data"]
+    formats = overview.pop("formats")
+    assert formats["jpeg"] == {
+        "name": "JPEG",
+        "mime": "image/jpeg",
+        "extensions": ["jpg", "jpeg", "jpe", "jfif"],
+        "available": True,
+    }
+    assert list(formats) == list(Format)
+    assert [formats[each]["available"] for each in overview.pop("targets")] == [True] * len(CONVERT_TARGETS)
+    assert overview == {
         "max_upload_bytes": config.max_upload_bytes,
         "max_tiff_bytes": 32 * config.max_upload_bytes,
         "max_languages": 10,

@@ -22,7 +22,7 @@ from PIL import Image, ImageCms
 
 from imgproc_local.codecs.container import SDR_TRANSFERS
 from imgproc_local.codecs.metadata.icc import colour_space, is_wide, rewritten
-from imgproc_local.codecs.picture import heic
+from imgproc_local.codecs.picture import other_decoders
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips, translate_errors
 from imgproc_local.domain.errors import CheckStop, StageFailed
@@ -71,8 +71,8 @@ def open_upright(
 ) -> pyvips.Image:
     """The picture with its orientation applied and colours and bit depth as stored; of a TIFF as `to_common_samples`.
 
-    It is decoded when it is evaluated, except HEIC. `all_frames` stacks an animation's frames
-    into one tall picture, as libvips does; these are not rotated. `shrink` (1, 2, 4 or 8) scales a JPEG down while it
+    It is decoded when it is evaluated, except HEIC and JPEG XL. `all_frames` stacks an animation's frames into one tall
+    picture, as libvips does; these are not rotated. `shrink` (1, 2, 4 or 8) scales a JPEG down while it
     is decoded.
     """
     options: dict[str, Any] = {"fail_on": fail_on}
@@ -82,7 +82,9 @@ def open_upright(
     if info.format is Format.JPEG and shrink > 1:
         options["shrink"] = shrink
     if info.format is Format.HEIC:
-        return heic.open_upright(path)
+        return other_decoders.open_heic(path)
+    if info.format is Format.JXL:
+        return other_decoders.open_jxl(path)
     load = getattr(pyvips.Image, FORMATS[info.format].loader)
     image = load(os.fsencode(path), **options)  # pyvips rejects str with surrogates
     if info.format is Format.AVIF:

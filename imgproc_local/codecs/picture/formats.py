@@ -15,7 +15,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Data, avif, gif, jpeg, png, tiff, webp
+from imgproc_local.codecs.container import Data, avif, gif, jpeg, jxl, png, tiff, webp
 from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.domain.errors import StageFailed, UnsupportedImage, how_to_install
 from imgproc_local.domain.image import Format
@@ -26,7 +26,8 @@ from imgproc_local.domain.privacy import Removed
 class Container(Protocol):
     """A module of `container`: the bytes of one format. Its functions raise `BrokenImage` and import no image library.
 
-    `with_blocks` returns the same picture with these metadata blocks and no others; formats that are read only lack it.
+    `with_blocks` returns the same picture with these metadata blocks and no others; that of TIFF, which is read only,
+    raises NotImplementedError.
     `dropped` yields the kinds of private data in all else that it leaves out: comments, previews, content credentials,
     appended files and parts of unknown types.
     """
@@ -42,9 +43,10 @@ class _FormatRow(Struct, frozen=True):
     """What a format is called and can do.
 
     `name` is for people, `article` stands before it. `extensions[0]` is the one that the service writes. `loader` is
-    libvips' operation, "" for HEIC, which it can't decode. `with_xmp` replaces a file's XMP packet and nothing else;
-    None for formats that are read only. `read_timing` gives the frames' delays in milliseconds and the number of plays
-    (0 is endless); None for formats without animations and for AVIF, whose animations can't be converted.
+    libvips' operation, "" for HEIC and JPEG XL, which it can't decode. `with_xmp` replaces a file's XMP packet and
+    nothing else; None for formats that are not written. `read_timing` gives the frames' delays in milliseconds and the
+    number of plays (0 is endless); None for formats without animations and for AVIF and JPEG XL, whose animations can't
+    be converted.
     `max_side_px` is the largest width or height that is written.
     """
 
@@ -79,6 +81,7 @@ FORMATS: dict[Format, _FormatRow] = {
         "AVIF", "an", "image/avif", ("avif",), avif, "heifload", avif.with_xmp, max_side_px=avif.MAX_SIDE_PX
     ),
     Format.TIFF: _FormatRow("TIFF", "a", "image/tiff", ("tif", "tiff"), tiff, "tiffload", None),
+    Format.JXL: _FormatRow("JPEG XL", "a", "image/jxl", ("jxl",), jxl, "", jxl.with_xmp),
     Format.HEIC: _FormatRow("HEIC", "a", "image/heic", ("heic", "heif"), avif, "", None),
 }
 
@@ -106,6 +109,11 @@ HOW_TO_INSTALL_HEIC = (
     else f"HEIC can't be read, because its decoder is not installed. {how_to_install('heic')} Then start imgproc-local"
     " again; or export the picture as JPEG first."
 )
+HOW_TO_INSTALL_JXL = (
+    "JPEG XL can't be read or written, because pylibjxl is not installed. It has wheels for Linux with glibc and for"
+    " Windows, both x86-64, and for macOS 14 and newer; elsewhere pip compiles it, with a C++ compiler and CMake. Or"
+    " use another format."
+)
 _HEIC_BRANDS = frozenset((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"))
 _CAMERA_RAW = "a camera raw file: export it as JPEG first"
 _OTHER_TYPES: tuple[tuple[int, bytes, str], ...] = (
@@ -124,8 +132,6 @@ _OTHER_TYPES: tuple[tuple[int, bytes, str], ...] = (
     (0, b"BM", "a BMP"),
     (0, b"8BPS", "a Photoshop file"),
     (0, b"\0\0\1\0", "an icon file"),
-    (0, b"\xff\x0a", "a JPEG XL"),
-    (0, b"\0\0\0\x0cJXL ", "a JPEG XL"),
     (0, b"\0\0\0\x0cjP  ", "a JPEG 2000"),
     (0, b"PK\3\4", "a ZIP archive"),
     (0, b"\x1f\x8b", "a gzip file"),
@@ -144,8 +150,8 @@ def detect(head: bytes, accepted: Sequence[Format] = EVERY_FORMAT) -> Format:
         raise UnsupportedImage("The file is empty.")
     found = _announced(head)
     if found is not None and found in accepted:
-        if found is Format.HEIC and not can_decode_heic():
-            raise UnsupportedImage(HOW_TO_INSTALL_HEIC)
+        if (advice := install_advice(found)) is not None:
+            raise UnsupportedImage(advice)
         return found
     *others, last = (FORMATS[each].name for each in accepted)
     expected = f"{', '.join(others)} or {last}" if others else last
@@ -169,6 +175,18 @@ def can_decode_heic() -> bool:
     return not _IS_FROZEN and importlib.util.find_spec("pillow_heif") is not None
 
 
+def can_use_jxl() -> bool:
+    """Whether pylibjxl is installed, which is a dependency where it has packages."""
+    return importlib.util.find_spec("pylibjxl") is not None
+
+
+def install_advice(file_format: Format) -> str | None:
+    """How to install what reads and writes the format; None if this machine has it."""
+    if file_format is Format.HEIC and not can_decode_heic():
+        return HOW_TO_INSTALL_HEIC
+    return HOW_TO_INSTALL_JXL if file_format is Format.JXL and not can_use_jxl() else None
+
+
 def _announced(head: bytes) -> Format | None:
     if head[:3] == b"\xff\xd8\xff":
         return Format.JPEG
@@ -178,6 +196,8 @@ def _announced(head: bytes) -> Format | None:
         return Format.GIF
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return Format.WEBP
+    if head[:2] == b"\xff\x0a" or head[:8] == b"\0\0\0\x0cJXL ":
+        return Format.JXL
     if head[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
         return None if head[8:11] == b"CR\x02" else Format.TIFF
     if head[4:8] == b"ftyp":

@@ -5,8 +5,10 @@ Both touch the bytes of strangers, so they run in worker processes.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,14 +16,14 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from imgproc_local.codecs.container import Blocks, Data, avif, png, tiff
+from imgproc_local.codecs.container import Blocks, Data, avif, jpeg, jxl, png, tiff
 from imgproc_local.codecs.metadata import record
 from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
-from imgproc_local.codecs.picture import heic
+from imgproc_local.codecs.picture import other_decoders
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips, translate_errors
 from imgproc_local.domain.errors import BrokenImage, CheckStop, StageFailed, TooManyPixels, UnsupportedImage
-from imgproc_local.domain.image import Disclosure, Format, ImageInfo
+from imgproc_local.domain.image import CodedColours, Disclosure, Format, ImageInfo
 from imgproc_local.domain.plan import TARGETS, Effort
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Note
@@ -61,16 +63,34 @@ def read_picture(path: Path, file_format: Format, max_pixels: int, disclosure: D
                 f"The picture may have at most {max_pixels:,} pixels, but has {info.width_px:,} × {info.height_px:,}"
                 f"{frames} = {info.pixels:,}."
             )
-        is_big_tiff = file_format is Format.TIFF and data[2:4] in (b"+\0", b"\0+")
-        blocks = _blocks_of_big_tiff(path) if is_big_tiff else FORMATS[file_format].container.read_blocks(data)
+        dropped = dropped_kinds(file_format, data)
+        rebuilt = jpeg_in(data) if file_format is Format.JXL else None
+        if rebuilt is None:
+            blocks = _read_blocks(path, file_format, data)
+        else:
+            dropped = dropped - {Removed.UNREADABLE} | dropped_kinds(Format.JPEG, rebuilt)
+            blocks = jpeg.read_blocks(rebuilt)
+            if jxl.read_blocks(data).exif and not blocks.exif:  # another program added it
+                dropped |= {Removed.OTHER}
         read = record.read_record(blocks, disclosure)
-        return Picture(info, structs.replace(read, removed=read.removed | dropped_kinds(file_format, data)))
+        shown_format = file_format if rebuilt is None else Format.JPEG
+        if shown_format is Format.JPEG:
+            dropped |= _kinds_in_gain_map(rebuilt or data, disclosure)
+        info = structs.replace(
+            info,
+            taken_at=read.taken_at,
+            colours=_coded_colours(file_format, data),
+            has_gain_map=_has_gain_map(shown_format, rebuilt or data, read),
+        )
+        return Picture(info, structs.replace(read, removed=read.removed | dropped))
 
 
 def _read_info(path: Path, file_format: Format, data: Data) -> ImageInfo:
-    """What the header says, read by libvips, or of a HEIC by libheif. Raises: UnsupportedImage, BrokenImage."""
+    """What the header says, read by libvips, libheif or libjxl. Raises: UnsupportedImage, BrokenImage."""
     if file_format is Format.HEIC:
-        return heic.read_info(path)
+        return other_decoders.read_heic_info(path)
+    if file_format is Format.JXL:
+        return other_decoders.read_jxl_info(data)
     if file_format is Format.TIFF and tiff.is_camera_raw(data):
         raise UnsupportedImage("Expected a picture, but got a camera raw file: export it as JPEG first.")
     try:
@@ -103,6 +123,42 @@ def _read_info(path: Path, file_format: Format, data: Data) -> ImageInfo:
     )
 
 
+def _coded_colours(file_format: Format, data: Data) -> CodedColours | None:
+    if file_format is Format.PNG:
+        return png.coded_colours(data)
+    return avif.coded_colours(data) if file_format in (Format.AVIF, Format.HEIC) else None
+
+
+def _has_gain_map(file_format: Format, data: Data, read: record.Record) -> bool:
+    """Whether the file has a gain map that says how it is applied. One of more pixels than the picture is none."""
+    if file_format in (Format.AVIF, Format.HEIC):
+        return avif.has_gain_map(data)
+    gain_map = jpeg.gain_map(data) if file_format is Format.JPEG else None
+    if gain_map is None or not (record.describes_gain_map(read) or jpeg.iso_gain_map_segments(gain_map)):
+        return False
+    return math.prod(jpeg.size(gain_map)) <= math.prod(jpeg.size(data))
+
+
+def jpeg_in(data: Data) -> bytes | None:
+    """The JPEG that a JPEG XL was made of, with the XMP that another program added to the file; None if there is none.
+
+    Raises: BrokenImage; StageFailed if the XMP is too long for a JPEG.
+    """
+    rebuilt, added = other_decoders.jpeg_of(data), jxl.read_blocks(data).xmp
+    if rebuilt is None or added is None or jpeg.read_blocks(rebuilt).xmp:
+        return rebuilt
+    return jpeg.with_xmp(rebuilt, added)
+
+
+def _kinds_in_gain_map(data: Data, disclosure: Disclosure) -> frozenset[Removed]:
+    """The kinds of private data in the gain map of a JPEG, which is a JPEG with metadata of its own."""
+    gain_map = jpeg.gain_map(data)
+    if gain_map is None:
+        return frozenset()
+    in_blocks = record.read_record(jpeg.read_blocks(gain_map), disclosure).removed
+    return in_blocks | dropped_kinds(Format.JPEG, gain_map)
+
+
 def dropped_kinds(file_format: Format, data: Data) -> frozenset[Removed]:
     """The kinds of what the file holds besides its picture and its blocks. A damaged file is searched up to the damage,
     and reported as `UNREADABLE`.
@@ -113,6 +169,11 @@ def dropped_kinds(file_format: Format, data: Data) -> frozenset[Removed]:
     except BrokenImage:
         found.add(Removed.UNREADABLE)
     return frozenset(kind for kind in found if kind)
+
+
+def _read_blocks(path: Path, file_format: Format, data: Data) -> Blocks:
+    is_big_tiff = file_format is Format.TIFF and data[2:4] in (b"+\0", b"\0+")
+    return _blocks_of_big_tiff(path) if is_big_tiff else FORMATS[file_format].container.read_blocks(data)
 
 
 def _blocks_of_big_tiff(path: Path) -> Blocks:
@@ -227,10 +288,20 @@ class Source(Struct, frozen=True):
 
 @contextmanager
 def open_source(path: Path, picture: Picture, check_stop: CheckStop, options: ResultOptions) -> Iterator[Source]:
-    """The file that was read as `picture`. Raises: StageFailed, and what `check_stop` raises."""
+    """The file that was read as `picture`, or the JPEG that this JPEG XL was made of without loss.
+
+    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
+    """
     check_stop()
-    with opened(path) as data:
-        yield Source(path, picture.info, data, picture.record, options, check_stop)
+    with opened(path) as data, tempfile.TemporaryDirectory(prefix="imgproc-") as folder:
+        source = Source(path, picture.info, data, picture.record, options, check_stop)
+        made_of = jpeg_in(data) if picture.info.format is Format.JXL else None
+        if made_of is not None:
+            rebuilt = Path(folder) / "picture"
+            rebuilt.write_bytes(made_of)
+            info = structs.replace(_read_info(rebuilt, Format.JPEG, made_of), has_gain_map=picture.info.has_gain_map)
+            source = structs.replace(source, path=rebuilt, info=info, data=made_of)
+        yield source
 
 
 # ---- the scores of results
