@@ -58,3 +58,28 @@ LANGUAGES: dict[str, Language] = {
     )
 }
 """All supported languages by code, in the order in which they are listed to users."""
+
+
+def language_of(tag: str) -> tuple[str, str]:
+    """The code of the language that a language or locale code names, such as `de`, `pt_BR` or `zh-Hans-CN`, and "".
+
+    If the language is not offered: "" and "". If it is not written in the script of the locale: "" and the reason. A
+    locale that names no script has the usual one of its region. Source: CLDR, "Likely Subtags".
+    """
+    code = tag.lower()
+    if code in LANGUAGES:
+        return code, ""
+    from babel.core import get_global, parse_locale  # only for locales: it reads 0.5 MB
+
+    try:
+        code, region, script, *_ = parse_locale(tag.replace("-", "_"))
+    except ValueError:
+        return "", ""
+    if code not in LANGUAGES:
+        return "", ""
+    likely = get_global("likely_subtags")
+    written = parse_locale(likely[code])[2]
+    script = script or parse_locale(likely.get(f"{code}_{region}", likely[code]))[2]
+    if script != written:
+        return "", f"{LANGUAGES[code].name} is written in the script {written} only, not in {script}"
+    return code, ""

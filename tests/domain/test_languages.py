@@ -2,7 +2,9 @@
 
 from importlib import resources
 
-from imgproc_local.domain.languages import LANGUAGES
+import pytest
+
+from imgproc_local.domain.languages import LANGUAGES, language_of
 from imgproc_local.vision.text.language import scripts_of
 from imgproc_local.vision.text.ngram_table import probabilities
 
@@ -36,3 +38,34 @@ def test_every_language_in_latin_or_cyrillic_letters_is_in_the_language_table() 
         f" (models/language/README.md), only these can be added: {newcomers}; if one has Cyrillic letters, enter it in"
         " _SCRIPTS_OF of vision/text/language.py."
     )
+
+
+@pytest.mark.parametrize(
+    ("tag", "code"),
+    [
+        *(("de", "de"), ("EN", "en"), ("en-GB", "en"), ("pt_BR", "pt"), ("pt-PT", "pt"), ("es-419", "es")),
+        *(("zh-Hans", "zh"), ("zh_hans_CN", "zh"), ("zh-SG", "zh"), ("zh-Hans-TW", "zh"), ("uk-Cyrl", "uk")),
+        *(("de_DE_formal", "de"), ("de-CH-1996", "de"), ("ca_valencia", "ca"), ("en_US.UTF-8", "en")),
+        *(("xx", ""), ("sr-Latn", ""), ("english", ""), ("e", ""), ("en-", ""), ("en--GB", ""), ("é-GB", ""), ("", "")),
+    ],
+)
+def test_a_locale_code_stands_for_its_language(tag: str, code: str) -> None:
+    assert language_of(tag) == (code, "")
+
+
+@pytest.mark.parametrize(
+    ("tag", "names"),
+    [
+        ("zh-Hant", "Chinese is written in the script Hans only, not in Hant"),
+        ("zh_TW", "Chinese is written in the script Hans only, not in Hant"),
+        ("zh-hk", "Chinese is written in the script Hans only, not in Hant"),
+        ("zh-Hant-CN", "Chinese is written in the script Hans only, not in Hant"),
+        ("uk-Latn", "Ukrainian is written in the script Cyrl only, not in Latn"),
+    ],
+)
+def test_a_locale_of_another_script_is_refused_with_the_reason(tag: str, names: str) -> None:
+    assert language_of(tag) == ("", names)
+
+
+def test_each_language_has_a_usual_script() -> None:
+    assert [language_of(f"{code}_ZZ")[0] for code in LANGUAGES] == list(LANGUAGES)
