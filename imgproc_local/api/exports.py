@@ -45,7 +45,7 @@ async def export(request: Request[Any, Any, Any]) -> Response[Any]:
 
 async def read_export_fields(request: Request[Any, Any, Any]) -> ExportFields:
     """The body of a request. Raises: InvalidRequest, UploadTooLarge, UploadTimedOut, ServiceStopping."""
-    expected = "a JSON object with the fields of an export"
+    expected = "a JSON object with the fields of an export, its variants of best, optimized, converted and original"
     # `MAX_IMAGES` identifiers need 290 kB
     fields = await read_json(request, ExportFields, expected, max_bytes=1024 * 1024, without_body=ExportFields())
     errors: dict[str, list[str]] = {}

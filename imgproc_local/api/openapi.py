@@ -43,7 +43,7 @@ PREFER = Field("Prefer", "wait=N holds the answer until the work has ended, at m
 IDEMPOTENCY_KEY = Field(
     "Idempotency-Key",
     "the same key and body within 24 hours answer with the same job",
-    {"type": "string", "minLength": 1, "maxLength": MAX_IDEMPOTENCY_KEY, "pattern": "^[ -~]+$"},
+    {"type": "string", "minLength": 1, "maxLength": MAX_IDEMPOTENCY_KEY, "pattern": "^[ -~¡-¬®-ÿ]+$"},
 )
 IF_NONE_MATCH = Field(
     "If-None-Match", "the ETag of a file that the client has", {"type": "string", "pattern": '^"[!#-~]*"$'}
@@ -167,7 +167,7 @@ _UPLOAD_FIELDS: dict[str, Any] = {
         "items": {"type": "string", "enum": sorted(LANGUAGES)},
         "maxItems": MAX_LANGUAGES,
         "description": "ISO 639-1 codes; repeat the field, or send languages[], languages[0] …, one JSON array or one"
-        " comma-separated value. Default: en",
+        " comma-separated value. A locale code such as pt-BR is taken too, for its language. Default: en",
     },
     **{name: {**field.schema, "description": field.description} for name, field in TEXT_FIELDS.items()},
 }

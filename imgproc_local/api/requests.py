@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -50,6 +51,14 @@ TRUSTED_PROXY = "imgproc_trusted_proxy"
 """Set in the `scope["state"]` of a request whose connection comes from a trusted proxy."""
 
 
+class _Quota(Struct, frozen=True):
+    """Whether a request is allowed, how many more are allowed now, and in how many seconds there will be one more."""
+
+    is_allowed: bool
+    remaining: int
+    next_s: int
+
+
 class RateLimiter:
     """Limits the requests of each key in the last 60 seconds. `clock` returns monotonic seconds."""
 
@@ -58,22 +67,20 @@ class RateLimiter:
         self._accepted_s: dict[str, deque[float]] = {}
         """The times of the requests of each key that count, oldest first."""
 
-    def acquire(self, key_id: str, limit: int) -> tuple[int, int]:
-        """Count one request of `key_id` if fewer than `limit` were counted in the last 60 seconds. 0 is no limit.
-
-        Returns how many more are allowed, and 0, or the seconds after which this one would be.
-        """
+    def acquire(self, key_id: str, limit: int) -> _Quota:
+        """Count one request of `key_id` if fewer than `limit` were counted in the last 60 seconds. 0 is no limit."""
         if limit <= 0:
-            return 1_000_000, 0  # at 0 remaining requests, clients would pause
+            return _Quota(True, 1_000_000, 0)  # at 0 remaining requests, clients would pause
         now_s = self._clock()
         accepted_s = self._accepted_s.setdefault(key_id, deque())
         while accepted_s and accepted_s[0] <= now_s - _WINDOW_S:
             accepted_s.popleft()
-        if len(accepted_s) >= limit:
-            wait_s = accepted_s[len(accepted_s) - limit] + _WINDOW_S - now_s
-            return 0, max(1, math.ceil(wait_s))
-        accepted_s.append(now_s)
-        return limit - len(accepted_s), 0
+        is_allowed = len(accepted_s) < limit
+        if is_allowed:
+            accepted_s.append(now_s)
+        excess = max(0, len(accepted_s) - limit)  # where the limit was lowered: so many must pass first
+        next_s = accepted_s[excess] + _WINDOW_S - now_s
+        return _Quota(is_allowed, max(0, limit - len(accepted_s)), max(1, math.ceil(next_s)))
 
 
 def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
@@ -89,14 +96,15 @@ async def require_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRou
     key = await services.store.keys.authenticate(sent_key(connection))
     limit = services.config.rate_limit_per_minute if key.rate_limit is None else key.rate_limit
     limiter: RateLimiter = connection.app.state.rate_limiter
-    remaining, retry_after_s = limiter.acquire(key.id, limit)
+    quota = limiter.acquire(key.id, limit)
     connection.scope["user"] = key
     connection.scope["state"][RATE_HEADERS] = [
         (b"x-ratelimit-limit", b"%d" % limit),
-        (b"x-ratelimit-remaining", b"%d" % remaining),
+        (b"x-ratelimit-remaining", b"%d" % quota.remaining),
+        (b"x-ratelimit-reset", b"%d" % math.ceil(time.time() + quota.next_s)),
     ]
-    if retry_after_s:
-        raise RateLimited(retry_after_s)
+    if not quota.is_allowed:
+        raise RateLimited(quota.next_s)
 
 
 def sent_key(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
@@ -255,7 +263,8 @@ def read_idempotency_key(headers: Headers) -> str | None:
     """The `Idempotency-Key` header. Raises: InvalidRequest."""
     key = headers.get("idempotency-key")
     if key is not None and not (1 <= len(key) <= MAX_IDEMPOTENCY_KEY and key.isprintable()):
-        problem = f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY} printable characters; received {len(key)}."
+        expected = f"1 to {MAX_IDEMPOTENCY_KEY} printable characters of ISO 8859-1"
+        problem = f"Idempotency-Key must have {expected}; received {shown(key)}."
         raise InvalidRequest({"Idempotency-Key": [problem]})
     return key
 
@@ -300,4 +309,5 @@ async def read_json(
     try:
         return msgspec.json.decode(body, type=body_type)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InvalidRequest({"body": [f"Expected {expected}: {error}."]}) from error
+        received = shown(body.decode(errors="replace"))
+        raise InvalidRequest({"body": [f"Expected {expected}: {error}; received {received}."]}) from error

@@ -7,6 +7,7 @@ Litestar's own forms would store a second copy in a temporary file before the ha
 from __future__ import annotations
 
 import asyncio
+import difflib
 import logging
 import re
 import time
@@ -17,28 +18,16 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import InternalServerException
 from litestar.handlers import HTTPRouteHandler
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
-from imgproc_local.api import wire
+from imgproc_local.api import requests, wire
 from imgproc_local.api.openapi import IDEMPOTENCY_KEY, PREFER, post
-from imgproc_local.api.requests import (
-    FIELDS_OF,
-    MAX_SHOWN,
-    TEXT_FIELDS,
-    Parameters,
-    authenticated_key,
-    preference_applied,
-    read_idempotency_key,
-    read_wait_s,
-    services_of,
-    shown,
-)
 from imgproc_local.domain.errors import InvalidRequest, ServiceStopping, UploadTimedOut, UploadTooLarge
 from imgproc_local.domain.filename import received_name
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Status
-from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.languages import language_of
 from imgproc_local.domain.plan import (
     ACCEPTED_FORMATS,
     DEFAULT_LANGUAGES,
@@ -254,9 +243,9 @@ def _too_large(max_image_bytes: int) -> UploadTooLarge:
 
 def _read_plan(operation: Operation, form: _MultipartForm) -> tuple[Plan, dict[str, list[str]]]:
     """What the form asks for, and the problems found in it, by field. The plan is valid only if there are none."""
-    own = FIELDS_OF[operation]
-    parameters = Parameters(lambda name: _last(form.fields, name))
-    read = {name: parameters.read(field) for name, field in TEXT_FIELDS.items() if name in own}
+    own = requests.FIELDS_OF[operation]
+    parameters = requests.Parameters(lambda name: _last(form.fields, name))
+    read = {name: parameters.read(field) for name, field in requests.TEXT_FIELDS.items() if name in own}
     read["languages"] = _languages(form.fields if "languages" in own else [], parameters.errors)
     read["format"] = Format(read.get("format") or Format.WEBP)
     read["project_name"] = read["project_name"] or DEFAULT_PROJECT_NAME
@@ -266,16 +255,27 @@ def _read_plan(operation: Operation, form: _MultipartForm) -> tuple[Plan, dict[s
         aim = "where the link leads" if read["role"] is Role.LINK else "what the button does"
         parameters.errors["context"] = [f"context must say {aim}, as the alt text has to; received none."]
     if form.filename is None:
-        received = f"one with the name {shown(form.other_files[0])}" if form.other_files else "none"
+        received = f"one with the name {requests.shown(form.other_files[0])}" if form.other_files else "none"
         parameters.errors["image"] = [f"image is required: a file part of the form; received {received}."]
     return Plan(operation, **read), parameters.errors
 
 
-def _ignored_fields(form: _MultipartForm) -> str:
-    """What the answer to an upload says about parts that it ignores, naming the first of them; "" if there are none."""
-    unknown = [name for name, _ in form.fields if name not in TEXT_FIELDS and not _is_language(name)]
-    names = [shown(name) for name in dict.fromkeys(unknown + form.other_files)][:MAX_SHOWN]
-    return f"Ignored, because uploads have no such field: {', '.join(names)}." if names else ""
+def _ignored_fields(operation: Operation, form: _MultipartForm) -> list[str]:
+    """The names of the parts that the operation does not know, in the order in which they were sent."""
+    own = requests.FIELDS_OF[operation]
+    names = [name for name, _ in form.fields if ("languages" if _is_language(name) else name) not in own]
+    return list(dict.fromkeys(names + form.other_files))
+
+
+def _message(work: str, job_id: str, operation: Operation, ignored: list[str]) -> str:
+    """What the answer to an upload says to people; it names the first of the ignored parts."""
+    message = f"{work} dispatched. Poll GET /api/v1/jobs/{job_id} for the result."
+    if not ignored:
+        return message
+    names = ", ".join(map(requests.shown, ignored[: requests.MAX_SHOWN]))
+    meant = difflib.get_close_matches(ignored[0], requests.FIELDS_OF[operation], n=1, cutoff=0.8)
+    hint = f" Did you mean {meant[0]!r}?" if meant else ""
+    return f"{message} Ignored, because {operation} has no such field: {names}.{hint}"
 
 
 def _is_language(name: str) -> bool:
@@ -293,41 +293,38 @@ def _languages(fields: Fields, errors: dict[str, list[str]]) -> tuple[str, ...]:
     items = [(name, value.strip()) for name, value in fields if _is_language(name)]
     items.sort(key=lambda item: int(re.sub(r"\D", "", item[0]) or -1))  # those without a number first
     problems: list[str] = []
-    codes: dict[str, None] = {}
+    sent: dict[str, None] = {}
     for _, value in items:
         try:
             listed = msgspec.json.decode(value, type=list[str]) if value.startswith("[") else value.split(",")
         except msgspec.MsgspecError:
-            problems.append(f"languages must be codes separated by commas, or a JSON array; received {shown(value)}.")
+            problems.append(
+                f"languages must be codes separated by commas, or a JSON array; received {requests.shown(value)}."
+            )
             continue
-        codes |= dict.fromkeys(code.strip().lower() for code in listed if code.strip())
+        sent |= dict.fromkeys(tag.strip() for tag in listed if tag.strip())
+    read = {tag: language_of(tag) for tag in list(sent)[:_MAX_FIELDS]}  # as many messages at most
     problems += [
-        f"languages must be ISO 639-1 codes that GET /languages lists; received {shown(code)}."
-        for code in codes
-        if code not in LANGUAGES
+        f"{reason or 'languages must be ISO 639-1 codes that GET /languages lists'}; received {requests.shown(tag)}."
+        for tag, (code, reason) in read.items()
+        if not code
     ]
-    if len(codes) > MAX_LANGUAGES:
-        problems.append(f"languages may have at most {MAX_LANGUAGES} codes; received {len(codes)}.")
+    codes = tuple(dict.fromkeys(code for code, _ in read.values() if code))
+    if len(codes) > MAX_LANGUAGES or len(sent) > len(read):
+        problems.append(f"languages may have at most {MAX_LANGUAGES} codes; received {len(sent)} tags.")
     if problems:
         errors["languages"] = problems
-    return tuple(codes) or DEFAULT_LANGUAGES
+    return codes or DEFAULT_LANGUAGES
 
 
 # ---- the requests ----
 
-_DISPATCHED = {
-    Operation.ANALYZE: "Image analysis",
-    Operation.OPTIMIZE: "Image optimization",
-    Operation.CONVERT: "Image conversion",
-    Operation.PROCESS: "Image processing",
-}
 
-
-async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Response[wire.DispatchBody]:
+async def _dispatch(request: Request[Any, Any, Any], operation: Operation, work: str) -> Response[wire.DispatchBody]:
     """Accept one upload and answer 202. A refused upload leaves no file and no row, and costs nothing."""
-    services, key = services_of(request), authenticated_key(request)
-    idempotency_key = read_idempotency_key(request.headers)
-    wait_s = read_wait_s(request.headers)
+    services, key = requests.services_of(request), requests.authenticated_key(request)
+    idempotency_key = requests.read_idempotency_key(request.headers)
+    wait_s = requests.read_wait_s(request.headers)
     if idempotency_key is None:  # a repeated request gets its job's answer even when the queue is full
         await services.jobs.require_room(key.account_id)
     with services.blobs.incoming() as incoming:
@@ -345,17 +342,16 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
     status = Status.PENDING if is_new else job.status
     if wait_s is not None:
         status = (await services.engine.wait(job.id, wait_s, last=job)).status
-    message = f"{_DISPATCHED[operation]} dispatched. Poll GET /api/v1/jobs/{job.id} for the result."
     word = wire.STATUS_WORDS[services.config.status_set][status]
-    return Response(
-        wire.DispatchBody(wire.Dispatch(job.id, word, f"{message} {_ignored_fields(form)}".rstrip())),
-        status_code=202,
-        headers={"Location": f"/api/v1/jobs/{job.id}", "X-Project-Id": job.project_id, **preference_applied(wait_s)},
-    )
+    ignored = _ignored_fields(operation, form)
+    dispatch = wire.Dispatch(job.id, word, _message(work, job.id, operation, ignored))
+    body = wire.DispatchBody(dispatch, ignored or UNSET)
+    headers = {"Location": f"/api/v1/jobs/{job.id}", "X-Project-Id": job.project_id}
+    return Response(body, status_code=202, headers=headers | requests.preference_applied(wait_s))
 
 
-def _upload(operation: Operation, summary: str) -> HTTPRouteHandler:
-    """The handler of an operation's uploads."""
+def _upload(operation: Operation, work: str, summary: str) -> HTTPRouteHandler:
+    """The handler of an operation's uploads. `work` is what its answer says was dispatched."""
 
     @post(
         f"/images/{operation.value}",
@@ -369,14 +365,14 @@ def _upload(operation: Operation, summary: str) -> HTTPRouteHandler:
         description=f"The type is detected from the bytes; accepted: {', '.join(ACCEPTED_FORMATS[operation])}.",
     )
     async def upload(request: Request[Any, Any, Any]) -> Response[wire.DispatchBody]:
-        return await _dispatch(request, operation)
+        return await _dispatch(request, operation, work)
 
     return upload
 
 
 HANDLERS = [
-    _upload(Operation.ANALYZE, "SEO file name and alt text per language"),
-    _upload(Operation.OPTIMIZE, "A smaller file that looks the same"),
-    _upload(Operation.CONVERT, "The image in WebP or AVIF"),
-    _upload(Operation.PROCESS, "Analyze, optimize and convert in one call"),
+    _upload(Operation.ANALYZE, "Image analysis", "SEO file name and alt text per language"),
+    _upload(Operation.OPTIMIZE, "Image optimization", "A smaller file that looks the same"),
+    _upload(Operation.CONVERT, "Image conversion", "The image in another format"),
+    _upload(Operation.PROCESS, "Image processing", "Analyze, optimize and convert in one call"),
 ]

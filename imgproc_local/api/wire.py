@@ -66,6 +66,7 @@ class Dispatch(Struct, frozen=True):
 
 class DispatchBody(Struct, frozen=True):
     data: Dispatch
+    warnings: list[str] | UnsetType = UNSET
 
 
 class TranslationBody(Struct, frozen=True, kw_only=True):

@@ -95,6 +95,13 @@ def test_an_invalid_field_is_named(many: tuple[Running, list[Job]], body: dict[s
     assert list(answer.json()["errors"]) == [field]
 
 
+@pytest.mark.parametrize("body", ['{"variants":["thumb"]}', '{"variants":[]}', '{"variants":'])
+def test_a_body_that_is_refused_is_shown_beside_what_was_expected(many: tuple[Running, list[Job]], body: str) -> None:
+    (message,) = many[0].client.post("/exports", content=body).json()["errors"]["body"]
+    assert "variants of best, optimized, converted and original: " in message
+    assert message.endswith(f"; received '{body}'.")
+
+
 def test_images_and_projects_of_another_account_are_not_found(many: tuple[Running, list[Job]]) -> None:
     service, jobs = many
     with service.client_for(service.make_key("another")) as other:

@@ -8,6 +8,7 @@ import itertools
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -280,6 +281,7 @@ def test_which_types_each_operation_accepts_and_that_animations_are_kept(service
         [("languages", '["en", "de"]')],
         [("languages", "en,de,en")],
         [("languages", " EN , de ")],
+        [("languages", "en-GB,de_AT,en_US,de_DE_formal")],
     ],
 )
 def test_languages_in_every_spelling(gated: Running, fields: list[tuple[str, str]]) -> None:
@@ -287,17 +289,23 @@ def test_languages_in_every_spelling(gated: Running, fields: list[tuple[str, str
     assert languages_of(job["image"]) == ["en", "de"], "in the order requested, without duplicates"
 
 
-def test_fields_that_no_upload_has_are_ignored_and_named(service: Running) -> None:
+def test_fields_that_an_operation_does_not_know_are_ignored_and_named(service: Running) -> None:
     fields = {"language": "de", "format[]": "avif", "_token": "x", "context": "a page", "languages[0]": "fr"}
-    dispatched = service.upload("analyze", pictures.jpeg(), **fields).json()["data"]
+    answer = service.upload("analyze", pictures.jpeg(), **fields, max_width_px="abc").json()
+    assert answer["warnings"] == ["language", "format[]", "_token", "max_width_px"]
+    dispatched = answer["data"]
     assert dispatched["message"].endswith(
-        f"Poll GET /api/v1/jobs/{dispatched['job_id']} for the result. Ignored, because uploads have no such field:"
-        " 'language', 'format[]', '_token'."
+        f"Poll GET /api/v1/jobs/{dispatched['job_id']} for the result. Ignored, because analyze has no such field:"
+        " 'language', 'format[]', '_token', 'max_width_px'. Did you mean 'languages'?"
     )
     assert languages_of(service.final(dispatched["job_id"])["image"]) == ["fr"]
     picture = ("a.jpg", pictures.jpeg())
-    answer = service.client.post("/images/optimize", files={"image": picture, "thumbnail": picture})
-    assert answer.json()["data"]["message"].endswith("because uploads have no such field: 'thumbnail'.")
+    answer = service.client.post(
+        "/images/optimize", files={"image": picture, "thumbnail": picture}, data={"languages[]": "en"}
+    ).json()
+    assert answer["warnings"] == ["languages[]", "thumbnail"]
+    assert answer["data"]["message"].endswith("because optimize has no such field: 'languages[]', 'thumbnail'.")
+    assert "warnings" not in service.upload("optimize", pictures.jpeg(), max_width_px="9", project_name="a").json()
     message = "image is required: a file part of the form; received one with the name 'file'."
     assert problems(service.client.post("/images/optimize", files={"file": picture})) == {"image": [message]}
 
@@ -305,8 +313,19 @@ def test_fields_that_no_upload_has_are_ignored_and_named(service: Running) -> No
 def test_at_most_ten_languages_and_only_known_ones(service: Running) -> None:
     codes = [language["code"] for language in service.client.get("/languages").json()["data"]]
     assert service.upload("analyze", pictures.jpeg(), languages=codes[:10]).status_code == 202
-    assert list(problems(service.upload("analyze", pictures.jpeg(), languages=codes[:11]))) == ["languages"]
+    refused = problems(service.upload("analyze", pictures.jpeg(), languages=[*codes[:11], "en_US", "en_GB"]))
+    assert refused == {"languages": ["languages may have at most 10 codes; received 13 tags."]}
     assert "'xx'" in problems(service.upload("analyze", pictures.jpeg(), languages=["en", "xx"]))["languages"][0]
+    locales = [f"en_{region}" for region in ["US", "GB", "AU", "CA", "IE", "IN", "NZ", "ZA", "SG", "MT", "PH"]]
+    assert service.upload("analyze", pictures.jpeg(), languages=locales).status_code == 202
+    flood = problems(service.upload("analyze", pictures.jpeg(), languages=",".join(map(str, range(3000)))))
+    assert len(flood["languages"]) <= 101
+
+
+@pytest.mark.parametrize("locale", ["zh-Hant", "zh_TW"])
+def test_a_locale_of_a_script_that_is_not_written_is_refused_with_the_reason(service: Running, locale: str) -> None:
+    refused = problems(service.upload("analyze", pictures.jpeg(), languages=["en", locale]))
+    assert refused == {"languages": [f"Chinese is written in the script Hans only, not in Hant; received '{locale}'."]}
 
 
 ENCODED_WORD = '"=?utf-8?B?QsO8Y2hlciDigJMgYWx0LmpwZw==?="'
@@ -409,6 +428,26 @@ def test_the_window_of_a_key_rolls_and_its_headers_count(timed: Running, clock: 
             assert [other.get("/credits/balance").status_code for _ in range(2)] == [200, 429]
         clock.now_s += 40
         assert client.get("/credits/balance").status_code == 200
+
+
+def test_the_reset_is_the_unix_time_from_which_one_more_request_is_allowed(timed: Running, clock: ManualClock) -> None:
+    with timed.client_for(timed.make_key(rate_limit=2)) as client:
+
+        def is_reset_in(seconds: int, status: int) -> bool:
+            before_s = time.time()
+            answer = client.get("/credits/balance")
+            assert answer.status_code == status
+            return before_s + seconds <= int(answer.headers["x-ratelimit-reset"]) <= time.time() + seconds + 1
+
+        assert is_reset_in(60, 200), "60 seconds after the first one"
+        clock.now_s += 20
+        assert is_reset_in(40, 200), "that remains the first one"
+        clock.now_s += 10
+        assert is_reset_in(30, 429)
+        clock.now_s += 30
+        assert is_reset_in(20, 200), "now the second one is the oldest"
+    with timed.client_for(timed.make_key(rate_limit=0)) as client:
+        assert is_reset_in(0, 200), "a key without a limit"
 
 
 def test_the_window_is_exact_under_parallel_requests(service: Running) -> None:

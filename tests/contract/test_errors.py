@@ -127,6 +127,7 @@ def test_an_unexpected_error_is_reported_as_server_error(service: Running, monke
     assert answer.status_code == 500
     assert answer.json() == {"message": "Server Error"}
     assert answer.headers["x-ratelimit-limit"] == "0"
+    assert answer.headers["x-ratelimit-reset"].isdecimal()
 
 
 def test_the_whole_request_is_bounded_not_only_its_image(service: Running) -> None:
