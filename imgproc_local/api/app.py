@@ -28,6 +28,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, HTTPScope, Message,
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from imgproc_local.api import account, errors, events, exports, images, service, translations, uploads
+from imgproc_local.api.metrics import UNMATCHED, Metrics
 from imgproc_local.api.openapi import build, get, json_content
 from imgproc_local.api.requests import RATE_HEADERS, TRUSTED_PROXY, RateLimiter, refuse_trailing_slash, services_of
 from imgproc_local.api.wire import ErrorBody, StatusSet
@@ -82,7 +83,7 @@ def make_app(
 ) -> Litestar:
     """The app on opened services: the API, and the handlers of the local page. `monotonic` counts seconds."""
     api = Router(path=_PREFIX, route_handlers=HANDLERS)
-    counts: Counter[tuple[str, str, int]] = Counter()
+    metrics = Metrics(services)
     app = Litestar(
         route_handlers=[api, *_OUTSIDE, *page],
         state=State(
@@ -92,7 +93,7 @@ def make_app(
                 "heartbeat": service.Heartbeat(),
                 "uploads": uploads.Uploads(),
                 "open_streams": Counter(),
-                "request_counts": counts,
+                "metrics": metrics,
             }
         ),
         guards=[refuse_trailing_slash],
@@ -103,7 +104,7 @@ def make_app(
         request_max_body_size=None,  # `read_form` and `read_json` limit the bodies that they read
         debug=False,
     )
-    app.asgi_handler = Entry(app.asgi_handler, services.config, counts)
+    app.asgi_handler = Entry(app.asgi_handler, services.config, metrics)
     return app
 
 
@@ -129,10 +130,10 @@ def end_requests(app: Litestar) -> None:
 class Entry:
     """Wraps the ASGI application `app`."""
 
-    def __init__(self, app: ASGIApp, config: Config, counts: Counter[tuple[str, str, int]]) -> None:
+    def __init__(self, app: ASGIApp, config: Config, metrics: Metrics) -> None:
         self._proxies = config.trusted_proxies
         self._origins = {origin.encode() for origin in config.allowed_origins}
-        self._counts = counts
+        self._metrics = metrics
         trusted = [str(network) for network in self._proxies]
         self._app: Any = ProxyHeadersMiddleware(app, trusted) if trusted else app  # type: ignore[arg-type]
 
@@ -140,6 +141,7 @@ class Entry:
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
+        began_s = time.perf_counter()
         identifier = _request_id(scope)
         token = request_id.set(identifier)
         headers = [(b"x-request-id", identifier.encode()), (b"x-content-type-options", b"nosniff")]
@@ -148,7 +150,7 @@ class Entry:
         async def send_observed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *headers, *cors, *scope["state"].get(RATE_HEADERS, ())]
-                self._observe(scope, message["status"])
+                self._observe(scope, message["status"], time.perf_counter() - began_s)
             await send(message)
 
         try:
@@ -186,11 +188,10 @@ class Entry:
             headers.append((b"access-control-allow-private-network", b"true"))
         return headers + _PREFLIGHT_HEADERS
 
-    def _observe(self, scope: HTTPScope, status: int) -> None:
+    def _observe(self, scope: HTTPScope, status: int, duration_s: float) -> None:
         """Count the request, and write the use of a key to the audit log."""
-        route = scope.get("path_template") or service.UNMATCHED
-        method = scope["method"] if scope["method"] in service.KNOWN_METHODS else "other"
-        self._counts[method, route, status] += 1
+        route = scope.get("path_template") or UNMATCHED
+        self._metrics.answered(scope["method"], route, status, duration_s)
         key = scope.get("user")
         if isinstance(key, ApiKey):
             address: Any = scope["client"][0] if scope["client"] else None

@@ -1,20 +1,16 @@
-"""What the service says about itself: its languages, whether it works, and its counts and states for Prometheus.
-
-Source: the Prometheus documentation, "Exposition formats", version 0.0.4.
-"""
+"""What the service says about itself: its languages, whether it works, and its counts and states for Prometheus."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from litestar import Request, Response
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
+from imgproc_local.api.metrics import Metrics
 from imgproc_local.api.openapi import get
 from imgproc_local.api.requests import TRUSTED_PROXY, require_key, services_of
 from imgproc_local.api.wire import ErrorBody, HealthBody, LanguagesBody
@@ -76,11 +72,6 @@ async def healthz(request: Request[Any, Any, Any]) -> Response[HealthBody | Erro
 
 # ---- metrics ----
 
-_MEDIA_TYPE = "text/plain; version=0.0.4"
-UNMATCHED = "unmatched"
-"""The `route` of requests that match no route. Clients choose their paths, which would make any number of series."""
-KNOWN_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
-
 
 async def _require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Allow a client on this machine, and others with an API key. Raises: Unauthenticated, RateLimited.
@@ -102,31 +93,11 @@ async def _require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any
     security=[{}, {"bearer": []}, {"apiKey": []}],
     guard=_require_loopback_or_key,
 )
-async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
+async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Counts and states for Prometheus (local addition, outside /api/v1).
 
     A client on the service's machine needs no key.
     """
-    services = services_of(request)
-    counts: Counter[tuple[str, str, int]] = request.app.state.request_counts
-    requests = [
-        ({"method": method, "route": route, "status": str(status)}, count)
-        for (method, route, status), count in sorted(counts.items())
-    ]
-    queue = [({"lane": lane, "state": state}, count) for lane, state, count in await services.jobs.queue_depths()]
-    of_files = "Bytes of the files of jobs; a file that several jobs share is counted once."
-    metrics = [
-        _metric("imgproc_requests_total", "counter", "Requests that were answered.", requests),
-        _metric("imgproc_queue_stages", "gauge", "Stages that wait or run, by lane and state.", queue),
-        _metric("imgproc_stored_bytes", "gauge", of_files, [({}, await services.jobs.stored_bytes())]),
-    ]
-    return Response("".join(metrics), media_type=_MEDIA_TYPE)
-
-
-def _metric(name: str, kind: str, help_text: str, samples: Sequence[tuple[Mapping[str, str], int]]) -> str:
-    """A metric with its samples, each of which has labels and a value."""
-    lines = [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
-    for labels, value in samples:
-        pairs = ",".join(f'{label}="{text}"' for label, text in labels.items())
-        lines.append(f"{name}{{{pairs}}} {value}" if pairs else f"{name} {value}")
-    return "\n".join(lines) + "\n"
+    measured: Metrics = request.app.state.metrics
+    await measured.read_state()
+    return Response(await asyncio.to_thread(measured.exposition), media_type="text/plain; version=0.0.4")

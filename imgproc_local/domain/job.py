@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -16,6 +17,13 @@ class StageName(StrEnum):
     ANALYZE = "analyze"
     OPTIMIZE = "optimize"
     CONVERT = "convert"
+
+
+Variant = Literal["optimized", "converted", "original"]
+"""One of the files of an image."""
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+MADE_BY: dict[Variant, StageName] = {"optimized": StageName.OPTIMIZE, "converted": StageName.CONVERT}
+"""The stages that make files."""
 
 
 class StageState(StrEnum):
@@ -78,6 +86,13 @@ class StoredFile(Struct, frozen=True):
     size_bytes: int
     format: Format
     expired: bool = False
+
+
+class SizedFile(StoredFile, frozen=True, kw_only=True):
+    """The converted picture at another width."""
+
+    width_px: int
+    height_px: int
 
 
 class Project(Struct, frozen=True):

@@ -144,12 +144,14 @@ class Engine:
         self._stored_stages = stored_stages
         self._translations = translations
         self._blobs = blobs
-        self._lanes = {stage.name: stage.lane for stage in pipeline.stages}
+        self.lanes = {stage.name: stage.lane for stage in pipeline.stages}
         self._prices = prices
         self._reader = pipeline.reader
+        self.workers = pipeline.workers
         self.updates = updates
-        self._wake = {lane: asyncio.Event() for lane in self._lanes.values()}
+        self._wake = {lane: asyncio.Event() for lane in self.lanes.values()}
         self._runner = Runner(stored_stages, blobs, pipeline, updates.publish, self._wake)
+        self.stage_observers = self._runner.stage_observers
 
     async def accept(
         self,
@@ -203,7 +205,7 @@ class Engine:
                         stage: 0 if is_local else self._prices.of(stage, len(plan.languages), plan.role)
                         for stage in STAGES[plan.operation]
                     },
-                    lanes=self._lanes,
+                    lanes=self.lanes,
                     idempotency_key=idempotency_key,
                 )
             )

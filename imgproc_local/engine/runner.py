@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from imgproc_local.domain.errors import NotFound, NoWorker, StageCancelled, StageFailed, StorageFailed
-from imgproc_local.domain.job import Job, StoredFile
+from imgproc_local.domain.job import Job, StageName, StoredFile
 from imgproc_local.engine.pipeline import CancellationToken, Outcome, Pipeline, error_message
 from imgproc_local.engine.stage import Output, WorkItem
 from imgproc_local.storage.blobs import Blobs, WorkerFile
@@ -44,6 +44,8 @@ class Runner:
         self._pipeline = pipeline
         self._publish = publish
         self._wake = wake
+        self.stage_observers: list[Callable[[StageName, Outcome, float], None]] = []
+        """Called with each stage that has run, its outcome and the seconds that it took; none for previews."""
         self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[CancellationToken, str] = {}
         """The jobs of the running stages."""
@@ -113,13 +115,15 @@ class Runner:
     async def _run_claimed(self, claimed: ClaimedStage, token: CancellationToken, lane: str, task: str) -> None:
         """Run one stage and record its outcome."""
         assert self._pipeline.lanes is not None
-        outcome: Outcome
         try:
             threads = self._pipeline.lanes.threads[lane]
             running = asyncio.get_running_loop().run_in_executor(threads, self._run_stage, claimed, token)
-            outcome, _ = await running
-        except Exception as error:
+            outcome, duration_s = await running
+        except Exception as error:  # it has not run
             outcome = error
+        else:
+            for observe in self.stage_observers:
+                observe(claimed.stage, outcome, duration_s)
         finally:
             del self._running[token]
         self._without_worker.pop(task, None)
@@ -137,7 +141,7 @@ class Runner:
         original = claimed.job.original
         damage = self._blobs.find_damage(original.sha256, original.size_bytes)
         if damage is not None:
-            raise StageFailed(f"The uploaded file is {damage} in the data folder. Send the picture again.")
+            return StageFailed(f"The uploaded file is {damage} in the data folder. Send the picture again."), 0.0
         file = os.fsencode(self._blobs.path(original.sha256))
         name = claimed.job.original_filename
         work = WorkItem(file, claimed.info, claimed.plan, name, self._pipeline.options, claimed.record)

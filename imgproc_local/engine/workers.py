@@ -210,6 +210,8 @@ class Workers:
         self._idle_s = idle_s
         self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
+        self.death_observers: list[Callable[[], None]] = []
+        """Called, from any thread, when a worker has crashed or exceeded its memory limit."""
         self._lock = threading.Lock()
         self._closed = False
         try:
@@ -246,6 +248,8 @@ class Workers:
                 self._forget(worker)
                 if not isinstance(error, _Lost):
                     raise
+                for observe in self.death_observers:
+                    observe()
                 if worker.requests == 1:
                     raise StageFailed(str(error)) from None
                 log.warning("A stage is tried again on a fresh worker process: %s", error)

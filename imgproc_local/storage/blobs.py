@@ -17,7 +17,6 @@ import errno
 import hashlib
 import logging
 import os
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -235,9 +234,6 @@ class Blobs:
         with self.incoming() as incoming:
             incoming.write(bytes(4096))
             incoming.close()
-
-    def free_bytes(self) -> int:
-        return shutil.disk_usage(self._files).free
 
 
 @lru_cache(maxsize=20_000)  # each takes about 500 bytes of memory
