@@ -29,35 +29,41 @@ async def languages() -> LanguagesBody:
 # ---- health ----
 
 _BEAT_EVERY_S = 1.0
-"""How long a test write that succeeded counts for later requests. They need no key, so they could cause many writes."""
-_BEAT_TIMEOUT_S = 5.0
-"""A test write that takes longer has failed."""
+"""How often a test may begin. Requests need no key, so they could cause many."""
+_BEAT_TIMEOUT_S = 8.0
+"""For how long a request waits for the test. `imgproc-local health` waits for longer, so that it gets the reason."""
 
 
 class Heartbeat:
-    """Writes to the data folder for a test. Requests that wait for one write share it and its failure."""
+    """Tests whether the data folder can be written and workers started. Requests that wait for one test share it."""
 
     def __init__(self) -> None:
         self._begun_at_s = -_BEAT_EVERY_S
-        self._write: asyncio.Task[None] | None = None
+        self._test: asyncio.Task[None] | None = None
+        self._tested = ""
 
     async def beat(self, services: Services) -> None:
-        """Raises: StorageFailed, where a test write failed or took too long."""
-        now_s, last = time.monotonic(), self._write
-        if last is None or (last.done() and (last.exception() or now_s - self._begun_at_s >= _BEAT_EVERY_S)):
+        """Raises: StorageFailed, where the last test failed or takes too long. NoWorker is one.
+
+        A test that takes too long goes on, and no other begins: the start of a worker may be slow.
+        """
+        now_s = time.monotonic()
+        if self._test is None or (self._test.done() and now_s - self._begun_at_s >= _BEAT_EVERY_S):
             self._begun_at_s = now_s
-            last = self._write = asyncio.create_task(_test_write(services))
-        await asyncio.shield(last)
+            self._test = asyncio.create_task(self._run_test(services))
+        try:
+            async with asyncio.timeout(_BEAT_TIMEOUT_S):
+                await asyncio.shield(self._test)
+        except TimeoutError:
+            raise StorageFailed(f"{self._tested} within {_BEAT_TIMEOUT_S:g} seconds.") from None
 
-
-async def _test_write(services: Services) -> None:
-    try:
-        async with asyncio.timeout(_BEAT_TIMEOUT_S):
-            await services.jobs.check_writable()
-            # on a full disk the database file can still have free pages
-            await asyncio.to_thread(services.blobs.check_writable)
-    except TimeoutError:
-        raise StorageFailed(f"The data folder could not be written within {_BEAT_TIMEOUT_S:g} seconds.") from None
+    async def _run_test(self, services: Services) -> None:
+        self._tested = "The data folder could not be written"
+        await services.jobs.check_writable()
+        # on a full disk the database file can still have free pages
+        await asyncio.to_thread(services.blobs.check_writable)
+        self._tested = "No process that works on pictures could be started"
+        await asyncio.to_thread(services.engine.workers.check_start)
 
 
 @get("/healthz", "service", HealthBody, raises=[StorageFailed], guard=None)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import logging
+import math
 import os
 import pickle
 import secrets
@@ -35,30 +36,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from imgproc_local.domain.errors import (
-    BadImage,
-    BrokenImage,
-    CheckStop,
-    ExternalServiceFailed,
-    NoWorker,
-    ServiceError,
-    StageCancelled,
-    StageFailed,
-    StorageFailed,
-    TooManyPixels,
-    UnsupportedImage,
-)
+from imgproc_local.domain import errors
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo
 from imgproc_local.engine.stage import Output
-from imgproc_local.system import sandbox
-from imgproc_local.system.piped_child import (
-    ChildEnded,
-    PipedChild,
-    Requests,
-    peak_resident_bytes,
-    reset_peak,
-    resident_bytes,
-)
+from imgproc_local.system import piped_child, sandbox
+from imgproc_local.system.piped_child import PipedChild
 from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
@@ -72,14 +55,16 @@ _ORPHAN_S = 10.0
 """A worker ends this long after its deadline, if the service was killed and the system did not end the worker too."""
 START_PATIENCE_S, START_RETRY_S = 15.0, 0.5
 """For how long a failed start of a worker is repeated, at most half of the time of a stage, and the pause between."""
+_CHECK_TIMEOUT_S = 60.0
+"""A worker that is started for a check and is not ready after this time has failed. A slow disk is not a failure."""
 _UNREADABLE_ANSWER = "The process that worked on this picture sent an answer that can't be read."
 _OUT_OF_MEMORY = "out_of_memory"
 """The error code of a `MemoryError`."""
-_ERRORS: dict[str, Callable[[str], ServiceError]] = {
+_ERRORS: dict[str, Callable[[str], errors.ServiceError]] = {
     kind.code: kind
     for kind in (
-        *(BadImage, UnsupportedImage, BrokenImage, TooManyPixels),
-        *(StageFailed, ExternalServiceFailed, StorageFailed),
+        *(errors.BadImage, errors.UnsupportedImage, errors.BrokenImage, errors.TooManyPixels),
+        *(errors.StageFailed, errors.ExternalServiceFailed, errors.StorageFailed),
     )
 }
 MEGABYTE = 1024 * 1024
@@ -159,16 +144,16 @@ class _Worker(PipedChild):
             self.send(pickle.dumps(request))
             while (frame := self.receive(_POLL_S)) is None:
                 check_stop()
-                used_bytes = max(used_bytes, resident_bytes(self.pid))
+                used_bytes = max(used_bytes, piped_child.resident_bytes(self.pid))
                 if used_bytes > limit_bytes:
                     raise too_large
             answer: _Answer[_R] = _decoded(frame, _Answer[kind])  # type: ignore[valid-type]
             is_near = max(used_bytes, answer.peak_bytes) >= _NEAR_LIMIT * limit_bytes
-            may_be_near = answer.error_code in (BrokenImage.code, StageFailed.code, "")
+            may_be_near = answer.error_code in (errors.BrokenImage.code, errors.StageFailed.code, "")
             if answer.error_code == _OUT_OF_MEMORY or (is_near and may_be_near):
                 raise too_large
             return answer
-        except ChildEnded as ended:
+        except piped_child.ChildEnded as ended:
             self.discard()
             if used_bytes >= _NEAR_LIMIT * limit_bytes:
                 raise too_large from None
@@ -213,12 +198,13 @@ class Workers:
         self.death_observers: list[Callable[[], None]] = []
         """Called, from any thread, when a worker has crashed or exceeded its memory limit."""
         self._lock = threading.Lock()
+        self._last_start_failed = False
         self._closed = False
         try:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, mode=0o700, exist_ok=True)
         except OSError as error:
-            raise StorageFailed(f"The data folder can't be used ({error.strerror}).") from error
+            raise errors.StorageFailed(f"The data folder can't be used ({error.strerror}).") from error
 
     @property
     def pids(self) -> list[int]:
@@ -251,13 +237,27 @@ class Workers:
                 for observe in self.death_observers:
                     observe()
                 if worker.requests == 1:
-                    raise StageFailed(str(error)) from None
+                    raise errors.StageFailed(str(error)) from None
                 log.warning("A stage is tried again on a fresh worker process: %s", error)
             worker = self._started(check_stop)
         try:
             return self._result(worker, answer)
         finally:
             self._release(worker)
+
+    def check_start(self) -> None:
+        """Start a worker if the last start failed or the program is gone, to see whether it can be started now.
+
+        One thread at a time may call it. Raises: NoWorker; StorageFailed; StageCancelled.
+        """
+        give_up_s = time.monotonic() + _CHECK_TIMEOUT_S
+
+        def check_stop() -> None:
+            if time.monotonic() > give_up_s:
+                raise TimeoutError("it does not answer")
+
+        if self._last_start_failed or not Path(self._command[0]).exists():
+            self._release(self._started(check_stop, patience_s=0))
 
     def close(self) -> None:
         """End every worker."""
@@ -277,27 +277,33 @@ class Workers:
         result = answer.result
         if not isinstance(result, Output) or result.path is None:
             return result  # type: ignore[return-value] # it was decoded as this type, or None is of this type
+        path = self._moved(worker, _RESULT_FILE)
+        return replace(result, path=path)
+
+    def _moved(self, worker: _Worker, name: str) -> str:
+        """The path of a file from the worker's folder in that of results. Raises: ServiceError."""
         path = self._results / f"{secrets.token_hex(8)}.part"
         try:
-            (worker.folder / _RESULT_FILE).rename(path)
+            (worker.folder / name).rename(path)
         except OSError as error:
-            raise StorageFailed(f"The result of a stage can't be stored ({error.strerror}).") from error
+            raise errors.StorageFailed(f"The result of a stage can't be stored ({error.strerror}).") from error
         # a compromised worker may have made a link, which could name any file of this user, or a folder
         if not stat.S_ISREG(path.lstat().st_mode):
             path.rename(worker.folder / path.name)  # deleted with the worker's folder
-            raise StageFailed(_UNREADABLE_ANSWER)
-        return replace(result, path=str(path))
+            raise errors.StageFailed(_UNREADABLE_ANSWER)
+        return str(path)
 
-    def _started(self, check_stop: CheckStop) -> _Worker:
+    def _started(self, check_stop: CheckStop, patience_s: float = math.inf) -> _Worker:
         """A fresh worker. Raises: NoWorker, if none can be started for a while; what `check_stop` raises."""
-        give_up_s = time.monotonic() + min(START_PATIENCE_S, self._timeout_s / 2)
+        give_up_s = time.monotonic() + min(patience_s, START_PATIENCE_S, self._timeout_s / 2)
         while True:
             try:
                 return self._start(check_stop)
-            except (OSError, ChildEnded) as failure:
-                if time.monotonic() > give_up_s:
+            except (OSError, piped_child.ChildEnded) as failure:
+                if time.monotonic() >= give_up_s:
                     log.error("A worker process can't be started: %s", failure)
-                    raise NoWorker(
+                    self._last_start_failed = True
+                    raise errors.NoWorker(
                         "The process that works on pictures can't be started; the service's log says why, and"
                         " `imgproc-local doctor` checks the installation."
                     ) from failure
@@ -307,12 +313,12 @@ class Workers:
     def _start(self, check_stop: CheckStop) -> _Worker:
         """Raises: OSError, ChildEnded, StorageFailed, what `check_stop` raises."""
         if self._closed:
-            raise StageCancelled("The service is stopping.")
+            raise errors.StageCancelled("The service is stopping.")
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             folder = Path(tempfile.mkdtemp(dir=self._folder))
         except OSError as error:
-            raise StorageFailed(f"The folder of a worker process can't be made ({error.strerror}).") from error
+            raise errors.StorageFailed(f"The folder of a worker process can't be made ({error.strerror}).") from error
         try:
             worker = _Worker(folder, self._command, self._environment)
         except OSError:
@@ -326,6 +332,7 @@ class Workers:
             self._forget(worker)
             worker.discard()
             raise
+        self._last_start_failed = False
         return worker
 
     def _idle_worker(self) -> _Worker | None:
@@ -367,7 +374,7 @@ def _decoded(frame: bytes, kind: Any) -> Any:
     try:
         return msgspec.msgpack.decode(frame, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise StageFailed(_UNREADABLE_ANSWER) from error
+        raise errors.StageFailed(_UNREADABLE_ANSWER) from error
 
 
 def memory_limit_bytes(info: ImageInfo, target: Format | None = None) -> int:
@@ -389,7 +396,7 @@ def memory_limit_bytes(info: ImageInfo, target: Format | None = None) -> int:
 
 def run_worker(folder_name: str, parent_pid: int) -> None:
     """Answer requests until the parent, the service, ends. Files can be written only in the folder."""
-    requests = Requests()
+    requests = piped_child.Requests()
     folder = Path(folder_name)
     sandbox.depend_on_parent(parent_pid)
     sandbox.write_no_core_dumps()
@@ -412,11 +419,11 @@ def run_worker(folder_name: str, parent_pid: int) -> None:
         # the timer is a thread written in C: it ends the process even if Python code holds the interpreter lock
         faulthandler.dump_traceback_later(request.exit_after_s, exit=True)
         collector.entries.clear()
-        reset_peak()
+        piped_child.reset_peak()
         sandbox.limit_data(request.memory_limit_bytes)
         answer = _answer(request, folder)
         sandbox.limit_data(0)
-        answer = replace(answer, peak_bytes=peak_resident_bytes(), logged=tuple(collector.entries))
+        answer = replace(answer, peak_bytes=piped_child.peak_resident_bytes(), logged=tuple(collector.entries))
         requests.answer(msgspec.msgpack.encode(answer))
         faulthandler.dump_traceback_later(request.idle_s, exit=True)
 
@@ -429,10 +436,10 @@ def _answer(request: _Request, folder: Path) -> _Answer[Any]:
             try:
                 (folder / _RESULT_FILE).write_bytes(result.data)
             except OSError as error:
-                raise StorageFailed(f"The result of a stage can't be written ({error.strerror}).") from error
+                raise errors.StorageFailed(f"The result of a stage can't be written ({error.strerror}).") from error
             result = replace(result, data=None, path=_RESULT_FILE)
         return _Answer(result)
-    except ServiceError as error:
+    except errors.ServiceError as error:
         return _Answer(error_code=error.code, error_message=error.message)
     except MemoryError:
         return _Answer(error_code=_OUT_OF_MEMORY)

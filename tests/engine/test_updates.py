@@ -47,7 +47,7 @@ class ReadJobs:
 
 
 def engine_of(updates: Updates, states: list[Job], publish_in: set[int]) -> Engine:
-    nothing: Any = SimpleNamespace(stages=(), reader=None)
+    nothing: Any = SimpleNamespace(stages=(), reader=None, workers=None)
     jobs: Any = ReadJobs(updates, states, publish_in)
     return Engine(jobs, nothing, nothing, nothing, nothing, nothing, updates)
 

@@ -23,6 +23,7 @@ from imgproc_local.domain.errors import (
 from imgproc_local.engine import workers as workers_module
 from imgproc_local.engine.stage import Output, WorkItem
 from imgproc_local.engine.workers import MEGABYTE, WorkerError, Workers, memory_limit_bytes
+from imgproc_local.system.piped_child import program
 from tests.support import worker_functions as functions
 from tests.support.worker_pool import StageFunction, ends, is_running, run, wait_until, work_item, worker_pool
 
@@ -154,6 +155,27 @@ def test_a_program_that_can_not_start_is_reported_with_the_reason_in_the_log(
         pool.close()
     assert "no codecs here" in caplog.text
     assert "No such file" in caplog.text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the program is replaced by a link")
+def test_a_program_that_was_removed_is_noticed_without_a_picture(tmp_path: Path, work: WorkItem) -> None:
+    command = program("codec-worker")
+    link = tmp_path / "program"
+    link.symlink_to("/bin/sh")
+    pool = Workers(tmp_path / "work", tmp_path, [str(link), "-c", 'exec "$@"', "sh", *command], os.environ, 10)
+    pool.check_start()
+    assert pool.pids == [], "no process is started while nothing is wrong"
+    link.unlink()
+    with pytest.raises(NoWorker):
+        pool.check_start()
+    link.symlink_to("/bin/sh")
+    pool.check_start()
+    [pid] = pool.pids
+    run(pool, functions.keep_original, work)
+    assert pool.pids == [pid], "the process of the check is used"
+    pool.check_start()
+    assert pool.pids == [pid]
+    pool.close()
 
 
 SERVICE = """

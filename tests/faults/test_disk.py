@@ -7,6 +7,7 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from imgproc_local.api import service as api_service
 from imgproc_local.domain.errors import StorageFailed
 from tests.faults import disk
 from tests.faults.server_process import make_key, serving
@@ -24,8 +26,9 @@ from tests.support.service import GatedDescriber, Running, Service
 from tests.support.worker_pool import wait_until
 
 TMPFS_BYTES = 3 * 1024 * 1024
-WAIT_S = 20
-REQUESTS, STUCK_S = 8, 3
+REQUESTS, STUCK_S = 8, 1
+THREADS_AT_MOST = 32
+"""Those of asyncio's executor."""
 
 
 class FullDisk:
@@ -75,7 +78,7 @@ def test_upload_to_a_full_disk_is_refused_with_the_reason_and_leaves_nothing(
     refused = httpx.get(f"{service.root}/healthz")  # the database may still have room in its own file
     assert (refused.status_code, "full" in refused.json()["message"]) == (503, True)
     full_disk.is_full = False
-    assert httpx.get(f"{service.root}/healthz").status_code == 200
+    assert wait_until(lambda: httpx.get(f"{service.root}/healthz").status_code == 200)
     assert stored_state(service) == before
     assert service.upload("process", pictures.jpeg(seed=11)).status_code == 202
 
@@ -112,7 +115,7 @@ def test_stage_whose_result_does_not_fit_on_the_disk_is_finished_later(
     full_disk.is_full = True
     second = gated.upload("process", pictures.jpeg(seed=15))
     assert second.status_code == 503
-    assert wait_until(lambda: full_disk.refused >= 3, WAIT_S), "storing the result is tried three times"
+    assert wait_until(lambda: full_disk.refused >= 3), "storing the result is tried three times"
     assert gated.job(job_id)["status"] not in ("completed", "failed")
     full_disk.is_full = False
     assert gated.final(job_id)["status"] == "completed"
@@ -128,14 +131,14 @@ def test_while_the_database_can_not_be_written_health_is_503_and_afterwards_what
     assert httpx.get(health).status_code == 200
     pragma(gated, "query_only = ON")
     describer.open.set()
-    assert wait_until(lambda: describer.described == 1, WAIT_S), "the running stage ends"
-    time.sleep(1.1)  # a proof that the store can be written counts for a second
+    assert wait_until(lambda: describer.described == 1), "the running stage ends"
+    time.sleep(1.1)  # the result of a test counts for a second
     refused = httpx.get(health)
     assert (refused.status_code, "can't be written" in refused.json()["message"]) == (503, True)
     assert gated.upload("process", pictures.jpeg()).status_code == 503
     assert gated.job(jobs[0])["status"] == "analyzing", "an outcome that was not stored is not reported"
     pragma(gated, "query_only = OFF")
-    assert httpx.get(health).status_code == 200
+    assert wait_until(lambda: httpx.get(health).status_code == 200)
     assert [gated.final(job_id)["status"] for job_id in jobs] == ["completed"] * 3
 
 
@@ -180,14 +183,14 @@ def test_server_on_a_full_disk_refuses_recovers_and_stays_consistent(tiny_disk: 
             assert refused.status_code == 503, refused.text
             assert "full" in refused.json()["message"]
             assert service.client.get("/credits/balance").status_code == 200, "reading still works"
-            assert wait_until(lambda: httpx.get(f"{url}/healthz").status_code == 503, WAIT_S)
+            assert wait_until(lambda: httpx.get(f"{url}/healthz").status_code == 503)
             assert server.process.poll() is None
             ballast.unlink()
             accepted.append(send(3))
             for answer in accepted:
                 assert answer.status_code == 202, answer.text
                 assert service.final(answer.json()["data"]["job_id"])["status"] == "completed"
-            assert httpx.get(f"{url}/healthz").status_code == 200
+            assert wait_until(lambda: httpx.get(f"{url}/healthz").status_code == 200)
         assert server.terminate() == 0, server.output()
     disk.check_folder(folder)
 
@@ -207,3 +210,61 @@ def test_health_requests_do_not_queue_up_behind_a_stuck_database(
         codes = list(callers.map(lambda _: httpx.get(f"{gated.root}/healthz").status_code, range(REQUESTS)))
     assert codes == [503] * REQUESTS
     assert len(asked) <= 3
+
+
+def test_health_requests_after_a_failure_begin_no_new_test_at_once(
+    gated: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    async def fail() -> None:
+        asked.append(None)
+        raise StorageFailed("The data folder can't be written; nothing was stored.")
+
+    monkeypatch.setattr(api_service, "_BEAT_EVERY_S", 3600.0)
+    monkeypatch.setattr(gated.services.jobs, "check_writable", fail)
+    answers = [httpx.get(f"{gated.root}/healthz") for _ in range(REQUESTS)]
+    assert {(answer.status_code, "can't be written" in answer.json()["message"]) for answer in answers} == {(503, True)}
+    assert len(asked) == 1
+
+
+def test_health_is_answered_while_all_threads_wait_for_a_disk_that_hangs(
+    gated: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_service, "_BEAT_TIMEOUT_S", 0.2)
+    health, disk_answers = f"{gated.root}/healthz", threading.Event()
+
+    async def hang() -> list[asyncio.Future[bool]]:
+        return [asyncio.ensure_future(asyncio.to_thread(disk_answers.wait)) for _ in range(THREADS_AT_MOST)]
+
+    hanging = gated.run(hang())
+    try:
+        assert wait_until(lambda: "folder could not be written within" in httpx.get(health).json()["message"])
+        assert httpx.get(health).status_code == 503
+    finally:
+        disk_answers.set()
+    monkeypatch.undo()
+    assert wait_until(lambda: httpx.get(health).status_code == 200)
+    assert wait_until(lambda: all(each.done() for each in hanging))
+
+
+def test_health_waits_for_one_slow_start_of_a_worker_and_keeps_it(
+    gated: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_service, "_BEAT_TIMEOUT_S", 0.2)
+    health, ready, started = f"{gated.root}/healthz", threading.Event(), []
+
+    def start() -> None:
+        started.append(None)
+        ready.wait()
+
+    monkeypatch.setattr(gated.services.engine.workers, "check_start", start)
+    try:
+        expected = "No process that works on pictures could be started within 0.2 seconds."
+        assert wait_until(lambda: httpx.get(health).json()["message"] == expected)
+        assert {httpx.get(health).status_code for _ in range(2)} == {503}
+        assert len(started) == 1
+    finally:
+        ready.set()
+    monkeypatch.undo()
+    assert wait_until(lambda: httpx.get(health).status_code == 200)

@@ -121,9 +121,30 @@ def test_what_has_no_worker_waits_or_is_refused(tmp_path: Path, folder: Path, ke
         obstacle.unlink()
         final = service.final(job_id)
         assert final["status"] == "completed", final
-        assert service.client.get(health).status_code == 200
+        assert wait_until(lambda: service.client.get(health).status_code == 200)
         assert server.terminate() == 0
         assert "Traceback" not in server.output()
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_the_health_says_that_uploads_are_refused_until_a_worker_can_be_started(
+    tmp_path: Path, folder: Path, key: str, kind: str
+) -> None:
+    """No stage waits, so that nothing but the upload has tried to start a worker."""
+    obstacle = tmp_path / "obstacle"
+    program = (*OBSTRUCTED, kind, str(obstacle), "imgproc-local")
+    with serving(folder, program=program) as server, Service(server.wait_ready(), key) as service:
+        health = f"{service.root}/healthz"
+        obstacle.touch()
+        assert service.upload("optimize", pictures.jpeg()).status_code == 503
+        assert wait_until(lambda: service.client.get(health).status_code == 503)
+        for _ in range(3):
+            answer = service.client.get(health)
+            assert answer.status_code == 503
+            assert "can't be started" in answer.json()["message"]
+        obstacle.unlink()
+        assert wait_until(lambda: service.client.get(health).status_code == 200)
+        assert service.process("optimize", pictures.jpeg())["status"] == "completed"
 
 
 def test_process_ends_with_the_reason_if_no_worker_can_be_started(tmp_path: Path) -> None:
