@@ -95,6 +95,8 @@ def options_hash(plans: Sequence[Plan], flags: Sequence[str], config: Config, mo
         config.compression_service,
         model,
         *flags,
+        # earlier releases had no such settings
+        *sorted(config.disclosure.kept),
     ]
     return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:32]
 

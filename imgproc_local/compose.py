@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from imgproc_local.config import ENV_PREFIX, NO_LOOPBACK_MODELS, Config, refuse_contradictions
+from imgproc_local.config import ENV_PREFIX, NO_LOOPBACK_MODELS, Config, Loaded, Settings, refuse_contradictions
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StorageFailed
 from imgproc_local.domain.plan import target_score
 from imgproc_local.engine.analyze import Analyzer, TextReader
 from imgproc_local.engine.engine import Engine, Updates
 from imgproc_local.engine.exports import Exporter
-from imgproc_local.engine.pipeline import Lanes, Pipeline, Reader
+from imgproc_local.engine.pipeline import Lanes, OnDemand, Pipeline, Reader
 from imgproc_local.engine.results import convert_stage, optimize_stage, write_texts
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
 from imgproc_local.engine.thumbnails import Thumbnails
@@ -61,15 +61,21 @@ class Store(Struct, frozen=True):
 class Services(Struct, frozen=True):
     """The parts of the service that the API, the page and the command line use."""
 
-    config: Config
+    settings: Settings
     store: Store
     jobs: Jobs
     translations: Translations
     blobs: Blobs
     engine: Engine
     thumbnails: Thumbnails
+    jpegs: OnDemand
     models: ModelTasks
     exporter: Exporter
+
+    @property
+    def config(self) -> Config:
+        """The settings in effect now."""
+        return self.settings.config
 
 
 def core_count() -> int:
@@ -123,13 +129,14 @@ def open_stages(config: Config, folder: Path, *, at_once: int = 0, service: Tini
     """
     results = folder / "results"
     results.mkdir(parents=True, exist_ok=True)
-    with _open_pipeline(config, folder, results, lambda: describer(config), service, at_once) as (pipeline, _):
+    settings = Settings(Loaded(config, {}, None))
+    with _open_pipeline(settings, folder, results, lambda: describer(config), service, at_once) as (pipeline, _):
         yield pipeline
 
 
 @contextmanager
 def _open_pipeline(
-    config: Config,
+    settings: Settings,
     folder: Path,
     results: Path,
     make_describer: Callable[[], LlmDescriber],
@@ -137,10 +144,11 @@ def _open_pipeline(
     at_once: int,
 ) -> Iterator[tuple[Pipeline, Analyzer]]:
     """The stages, with the folders of their worker processes in `folder`; see `open_stages`."""
+    config = settings.config
     workers = codec_workers(config, folder / WORK_FOLDER, results)
     analyzer = Analyzer(workers, make_describer, text_reader(config, folder / WORK_FOLDER / "ocr"))
     stages = (analyzer.stage, optimize_stage(workers, service), convert_stage(workers))
-    reader = Reader(workers, config.max_pixels, config.disclosure)
+    reader = Reader(workers, config.max_pixels, lambda: settings.config.disclosure)
     # a quarter of the memory; per pixel, about 48 bytes to score and 58 to encode AVIF of a small picture
     pixels = usable_memory_bytes() // 4 // 100
     lanes = Lanes({CODECS_LANE: at_once, VISION_LANE: 1}, pixels) if at_once else None
@@ -292,7 +300,7 @@ def lock_folder(config: Config, doing: str) -> FolderLock:
 
 @asynccontextmanager
 async def open_services(
-    config: Config,
+    settings: Settings,
     doing: str,
     *,
     lock: FolderLock | None = None,
@@ -309,6 +317,7 @@ async def open_services(
         StorageFailed: the folder or the database can't be used.
         SettingInvalid: the settings contradict each other.
     """
+    config = settings.config
     service = compression_service(config)
     # for `asyncio.to_thread`, with as many threads as it would have by default
     asyncio.get_running_loop().set_default_executor(started_threads(min(32, core_count() + 4), "imgproc-io"))
@@ -320,7 +329,7 @@ async def open_services(
             jobs = Jobs(store.database, config.queue_limit)
             blobs = Blobs(config.data_dir, jobs.is_referenced)
             opening = _open_pipeline(
-                config,
+                settings,
                 config.data_dir,
                 blobs.incoming_folder,
                 make_describer or (lambda: describer(config)),
@@ -336,15 +345,19 @@ async def open_services(
                 await engine.start()
                 models = _model_tasks(config, analyzer.unload_model)
                 thumbnails = Thumbnails(pipeline.workers, blobs, jobs)
+                jpegs = OnDemand(pipeline.workers, "rebuilding", "The JPEG can't be rebuilt")
                 exporter = Exporter(jobs, blobs, partial(write_texts, pipeline.workers, config.stage_timeout_s))
                 upkeep = asyncio.create_task(
                     run_upkeep(Retention(store.database), blobs, max_age(config), clock, updates.reset)
                 )
                 try:
-                    yield Services(config, store, jobs, translations, blobs, engine, thumbnails, models, exporter)
+                    yield Services(
+                        settings, store, jobs, translations, blobs, engine, thumbnails, jpegs, models, exporter
+                    )
                 finally:
                     upkeep.cancel()
                     thumbnails.close()
+                    jpegs.close()
                     await asyncio.to_thread(models.close)
                     await engine.stop()
                     await asyncio.gather(upkeep, return_exceptions=True)

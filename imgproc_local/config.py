@@ -1,27 +1,32 @@
 """Every setting, in one frozen struct. Later sources win: defaults, TOML file, IMGPROC_* variables, command-line flags.
 
 Nothing is read at import. `load` reads the sources once and remembers, for `config show`, where each value came from.
+`Settings` has those of a running service, and changes the few that the local page may change. It is one file, so that
+all that a new setting needs is in one place.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
+import stat
+import threading
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
 import platformdirs
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from imgproc_local.domain.addresses import Network, parse_networks, parse_origins
-from imgproc_local.domain.errors import SettingInvalid
-from imgproc_local.domain.image import Disclosure, KeepLocation, NamePeople
-from imgproc_local.domain.plan import HIGHEST_TARGET, LOWEST_TARGET, Effort, Prices, TargetName
+from imgproc_local.domain.errors import InvalidRequest, SettingInvalid, StorageFailed
+from imgproc_local.domain.image import Disclosure, KeepLocation, Kept, NamePeople
+from imgproc_local.domain.plan import Effort, Prices, Quality
 from imgproc_local.remote import check_url
-from imgproc_local.system.files import encodable_text
+from imgproc_local.system import files
 from imgproc_local.vision.llm.loopback import parse_address
 from imgproc_local.vision.models.model import loopback_model
 
@@ -102,7 +107,7 @@ class Config(Struct, frozen=True, kw_only=True):
         120
     )
     quality_target: Annotated[
-        TargetName | Annotated[float, Meta(ge=LOWEST_TARGET, le=HIGHEST_TARGET)],
+        Quality,
         _about(
             "how closely results must match the original: visually-lossless (90), web (85), small (75), or a score of"
             " SSIMULACRA 2.1 from 50 to 95"
@@ -132,6 +137,9 @@ class Config(Struct, frozen=True, kw_only=True):
     name_people: Annotated[
         NamePeople, _about("persons that texts and results name: those in captions, all with face tags, or none")
     ] = NamePeople.CAPTIONS
+    keep_dates: Annotated[bool, _about("true: results keep when the picture was taken, digitised and modified")] = False
+    keep_camera: Annotated[bool, _about("true: results keep camera, lens and exposure, never serial numbers")] = False
+    keep_rating: Annotated[bool, _about("true: results keep rating and label")] = False
     compression_service: Annotated[
         Literal["local", "tinify"],
         _about("who optimizes: `local` codecs, or `tinify`, an external service with Tinify's API"),
@@ -172,8 +180,9 @@ class Config(Struct, frozen=True, kw_only=True):
 
     @property
     def disclosure(self) -> Disclosure:
-        """What results may say of places and persons."""
-        return Disclosure(self.keep_location, self.name_people)
+        """What results may say of places, persons, dates, the camera and the rating."""
+        kept = {Kept.DATES: self.keep_dates, Kept.CAMERA: self.keep_camera, Kept.RATING: self.keep_rating}
+        return Disclosure(self.keep_location, self.name_people, frozenset(each for each in kept if kept[each]))
 
     @property
     def models_folder(self) -> Path:
@@ -190,6 +199,7 @@ SETTINGS = Config.__struct_fields__
 _SHORT_FLAGS = {"quality_target": "quality", "codec_threads": "jobs"}
 """The options of commands that are not called like their setting."""
 _TYPES = get_type_hints(Config, include_extras=True)
+_MAX_FILE_BYTES = 1024 * 1024
 DESCRIPTIONS: dict[str, str] = {name: hint.__metadata__[-1].description for name, hint in _TYPES.items()}
 
 
@@ -202,20 +212,34 @@ class _ShownSetting(Struct, frozen=True):
     description: str
 
 
+_Given = dict[str, tuple[Any, str]]
+"""Settings that a source gives: the value in the setting's type, and its origin for people, by name."""
+
+
 class Loaded(Struct, frozen=True):
-    """The settings, the source of each value by name (a file, a variable, a flag or `default`), and the file read."""
+    """The settings, the source of each value by name (a file, a variable, a flag or `default`), and the file read.
+
+    `over_file` are those that variables and flags give, which win over the file.
+    """
 
     config: Config
     origins: dict[str, str]
     file: Path | None
+    over_file: _Given = {}
 
     def shown(self) -> list[_ShownSetting]:
         """Every setting in effect."""
-        values = msgspec.to_builtins(self.config, enc_hook=lambda value: encodable_text(str(value)))
+        values = as_json_values(self.config)
         return [
-            _ShownSetting(name, values[name], encodable_text(self.origins[name]), DESCRIPTIONS[name])
+            _ShownSetting(name, values[name], files.encodable_text(self.origins[name]), DESCRIPTIONS[name])
             for name in SETTINGS
         ]
+
+
+def as_json_values(config: Config) -> dict[str, Any]:
+    """The settings as values of JSON, by name; a secret is "set" or "not set"."""
+    values: dict[str, Any] = msgspec.to_builtins(config, enc_hook=lambda value: files.encodable_text(str(value)))
+    return values
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Loaded:
@@ -225,24 +249,25 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     """
     environ = os.environ if environ is None else environ
     file = _settings_file(environ)
-    values: dict[str, Any] = {}
-    origins = dict.fromkeys(SETTINGS, "default")
-    for name, value, origin in _given(file, environ, flags):
-        if name not in SETTINGS:
-            near = difflib.get_close_matches(name, SETTINGS, n=1)
-            meant = f" Did you mean {near[0]}?" if near else ""
-            raise SettingInvalid(
-                f"Unknown setting {name!r} ({origin}).{meant} `imgproc-local config show` lists all settings."
-            )
-        values[name], origins[name] = value, origin
-    config = Config(**{name: _converted(name, value, origins[name]) for name, value in values.items()})
+    return _combined(file, _read_file(file) if file else "", _checked(_over_file(environ, flags)))
+
+
+def _combined(file: Path | None, text: str, over_file: _Given) -> Loaded:
+    """The settings of a `file` with this text and of what wins over it. Raises: SettingInvalid."""
     try:
-        config = msgspec.structs.replace(config, data_dir=config.data_dir.expanduser().absolute())
+        in_file = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingInvalid(f"The settings file {file} can't be read as TOML: {error}") from error
+    given = _checked((name, value, str(file)) for name, value in in_file.items()) | over_file
+    config = Config(**{name: value for name, (value, _) in given.items()})
+    try:
+        config = replace(config, data_dir=config.data_dir.expanduser().absolute())
         _ = config.models_folder  # only to find out whether it raises
     except RuntimeError as error:
         raise SettingInvalid(f"A folder begins with ~, but that home folder is not known ({error}).") from error
     refuse_contradictions(config)
-    return Loaded(config=config, origins=origins, file=file)
+    origins = dict.fromkeys(SETTINGS, "default") | {name: origin for name, (_, origin) in given.items()}
+    return Loaded(config, origins, file, over_file)
 
 
 def _settings_file(environ: Mapping[str, str]) -> Path | None:
@@ -256,20 +281,37 @@ def _settings_file(environ: Mapping[str, str]) -> Path | None:
     return None
 
 
-def _given(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """The name, the value and the source of each setting that is given; later ones win. Raises: SettingInvalid."""
-    if file is not None:
-        try:
-            in_file = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise SettingInvalid(f"The settings file {file} can't be read as TOML: {error}") from error
-        yield from ((name, value, str(file)) for name, value in in_file.items())
+def _read_file(file: Path) -> str:
+    """The text of a settings file. Raises: SettingInvalid."""
+    try:
+        with files.open_own_file(file, max_bytes=_MAX_FILE_BYTES) as opened:
+            return str(opened.read(_MAX_FILE_BYTES), "utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingInvalid(f"The settings file {file} can't be read as TOML: {error}") from error
+
+
+def _over_file(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """The name, the value and the source of each setting that a variable or a flag gives; later ones win."""
     for variable, value in environ.items():
         if variable.startswith(ENV_PREFIX) and variable != CONFIG_VARIABLE:
             yield variable.removeprefix(ENV_PREFIX).lower(), value, variable
     for name, value in flags.items():
         if value is not None:
             yield name, value, "--" + _SHORT_FLAGS.get(name, name).replace("_", "-")
+
+
+def _checked(given: Iterable[tuple[str, Any, str]]) -> _Given:
+    """Settings in their types. Raises: SettingInvalid, for an unknown name or a wrong value."""
+    checked: _Given = {}
+    for name, value, origin in given:
+        if name not in SETTINGS:
+            near = difflib.get_close_matches(name, SETTINGS, n=1)
+            meant = f" Did you mean {near[0]}?" if near else ""
+            raise SettingInvalid(
+                f"Unknown setting {name!r} ({origin}).{meant} `imgproc-local config show` lists all settings."
+            )
+        checked[name] = _converted(name, value, origin), origin
+    return checked
 
 
 def _converted(name: str, value: Any, origin: str) -> Any:
@@ -316,3 +358,91 @@ def refuse_contradictions(config: Config) -> None:
             f"compression_service is {config.compression_service!r}, which needs a key: set compression_key."
         )
     check_url(config.compression_url)
+
+
+# ---- the settings of a running service ----
+
+LIVE = (
+    "quality_target", "effort", "pixel_texts", "keep_location", "name_people", "keep_dates", "keep_camera",
+    "keep_rating", "rate_limit_per_minute",
+)  # fmt: skip
+"""The settings that take effect at once: for the next stage, upload or request. What runs is not changed."""
+CHANGEABLE = (
+    *LIVE, "codec_threads", "retention_jobs_days", "retention_originals_days", "retention_results_days", "program_url",
+)  # fmt: skip
+"""The settings that the page may change. No other may be: whoever finds the page open must not be able to let other
+machines in, to send pictures out, or to read and write other folders. `program_url` is an address of this machine.
+"""
+
+
+class Settings:
+    """The settings of a running service. `config` is in effect; `loaded` is what the next start would use.
+
+    Threads may read both, which are replaced as a whole.
+    """
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded, self.config = loaded, loaded.config
+        self.file = loaded.file or default_config_path()
+        """The file that changes are written to, which need not exist yet; None for a user without a home."""
+        self._lock = threading.Lock()
+
+    def fixed_by(self, name: str) -> str | None:
+        """The variable or flag that gives a setting, so that the file can't change it; None without one."""
+        return self.loaded.over_file[name][1] if name in self.loaded.over_file else None
+
+    def change(self, changes: Mapping[str, Any]) -> None:
+        """Write these values into the settings file, which keeps its comments; None removes a setting from it. Blocks.
+
+        Raises: InvalidRequest, for a setting that may not be changed or a value that can't be used; SettingInvalid, if
+            the file can't be read as it is; StorageFailed, if it can't be written. Nothing is changed then.
+        """
+        import tomlkit
+
+        if wrong := {name: [problem] for name in changes if (problem := self._refusal(name))}:
+            raise InvalidRequest(wrong)
+        if self.file is None:
+            raise SettingInvalid(f"This user has no home folder for a settings file: name one with {CONFIG_VARIABLE}.")
+        with self._lock:
+            text = _read_file(self.file) if self.file.exists() else ""
+            _combined(self.file, text, self.loaded.over_file)  # only to find out whether it raises
+            document = tomlkit.parse(text)
+            for name, value in changes.items():
+                if value is None:
+                    document.pop(name, None)
+                else:
+                    document[name] = self._value(name, value)
+            try:
+                loaded = _combined(self.file, document.as_string(), self.loaded.over_file)
+            except SettingInvalid as error:
+                raise InvalidRequest({name: [error.message] for name in changes}) from error
+            _write(self.file, document.as_string())
+            self.loaded = loaded
+            self.config = replace(self.config, **{name: getattr(loaded.config, name) for name in LIVE})
+
+    def _refusal(self, name: str) -> str | None:
+        if name not in CHANGEABLE:
+            return f"{name[:40]!r} can't be changed from the page. Change it in the settings file, and start again."
+        if origin := self.fixed_by(name):
+            return f"{name} is set by {origin}, which wins over the settings file. Change it there."
+        return None
+
+    def _value(self, name: str, value: Any) -> Any:
+        """The value as it is written. Raises: InvalidRequest."""
+        try:
+            return msgspec.to_builtins(_converted(name, value, str(self.file)))
+        except SettingInvalid as error:
+            raise InvalidRequest({name: [error.message]}) from error
+
+
+def _write(file: Path, text: str) -> None:
+    """Replace a settings file, or the one that it links to, with the access that others had. Raises: StorageFailed."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=files.PRIVATE_FOLDER)
+        mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else files.PRIVATE_FILE
+        files.write_atomically(Path(os.path.realpath(file)), text.encode(), mode=mode)
+    except OSError as error:
+        advice = (
+            "Free space on its disk" if files.is_disk_full(error) else "Give yourself permission to write to its folder"
+        )
+        raise StorageFailed(f"The settings file {file} can't be written ({error.strerror}). {advice}.") from error

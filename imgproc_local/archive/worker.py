@@ -25,15 +25,9 @@ from imgproc_local.engine.pipeline import StageResult
 from imgproc_local.vision.models.store import NO_MODEL
 
 _SHARED_SETTINGS = (
-    "quality_target",
-    "effort",
-    "keep_location",
-    "name_people",
-    "pixel_texts",
-    "max_upload_bytes",
-    "max_pixels",
-    "stage_timeout_s",
-)
+    "quality_target", "effort", "keep_location", "name_people", "keep_dates", "keep_camera", "keep_rating",
+    "pixel_texts", "max_upload_bytes", "max_pixels", "stage_timeout_s",
+)  # fmt: skip
 """The settings of the client that apply on every worker, because the results depend on them."""
 
 

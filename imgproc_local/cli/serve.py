@@ -40,7 +40,7 @@ from imgproc_local.cli.options import (
     load_settings_before_air_gap,
 )
 from imgproc_local.cli.output import exit_command, flush_output, path_text
-from imgproc_local.config import Config, default_data_dir
+from imgproc_local.config import Config, Loaded, Settings, default_data_dir
 from imgproc_local.domain.addresses import ALL_INTERFACES, is_loopback
 from imgproc_local.domain.errors import DataFolderBusy, ServiceError, SettingInvalid, StorageFailed
 from imgproc_local.storage.accounts import audit
@@ -103,10 +103,11 @@ def command(ctx: click.Context, /, browser: bool | None, data_dir: str | None, *
     """
     config = None
     try:
-        config = load_settings_before_air_gap(ctx, data_dir, **flags).config
+        loaded = load_settings_before_air_gap(ctx, data_dir, **flags)
+        config = loaded.config
         # the air gap is inherited by child processes: a browser could not connect even to this server
         open_browser = (sys.stdout.isatty() if browser is None else browser) and not config.air_gapped
-        has_unstopped_threads = _serve_or_show_running(config, flags, open_browser)
+        has_unstopped_threads = _serve_or_show_running(loaded, flags, open_browser)
     except (ServiceError, click.ClickException, OSError) as error:
         reason = error.message if isinstance(error, (ServiceError, click.ClickException)) else str(error)
         folder = config.data_dir if config else _probable_data_dir(ctx, data_dir)
@@ -131,10 +132,11 @@ def _probable_data_dir(ctx: click.Context, data_dir: str | None) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _serve_or_show_running(config: Config, flags: dict[str, object], open_browser: bool) -> bool:
+def _serve_or_show_running(loaded: Loaded, flags: dict[str, object], open_browser: bool) -> bool:
     """Serve until a signal, or show the server that runs on the data folder. Returns whether threads still run."""
     from imgproc_local.compose import lock_folder
 
+    config = loaded.config
     try:
         lock = lock_folder(config, "serve")
     except DataFolderBusy:
@@ -147,7 +149,7 @@ def _serve_or_show_running(config: Config, flags: dict[str, object], open_browse
         _require_protection(config)
         with _listen(config) as listener:
             enable_air_gap_if_set(config)
-            return asyncio.run(_serve(config, lock, listener, open_browser))
+            return asyncio.run(_serve(Settings(loaded), lock, listener, open_browser))
     finally:
         lock.release()
 
@@ -307,11 +309,12 @@ def _without_localhost(host: str) -> str:
 # ---- the service ----
 
 
-async def _serve(config: Config, lock: FolderLock, listener: socket.socket, open_browser: bool) -> bool:
+async def _serve(settings: Settings, lock: FolderLock, listener: socket.socket, open_browser: bool) -> bool:
     """Serve on `listener` until a signal stops the server. Returns whether threads still run stages."""
     from imgproc_local.compose import open_services
 
-    async with open_services(config, "serve", lock=lock) as services:
+    config = settings.config
+    async with open_services(settings, "serve", lock=lock) as services:
         from imgproc_local.api.app import end_requests, make_app
         from imgproc_local.server import Server, server_config
         from imgproc_local.web import page

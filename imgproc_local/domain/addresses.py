@@ -74,6 +74,18 @@ def parse_origins(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_parse_origin(item.strip()) for item in text.split(",") if item.strip()))
 
 
+def parse_public_url(text: str) -> str:
+    """The origin by which browsers reach the service: `https://img.example.org`.
+
+    Raises: ValueError, also for an address with a path.
+    """
+    origin = text.strip().rstrip("/")
+    if "/" in origin.partition("://")[2]:
+        why = "Below a path of another site, every page of that site could read the session of the local page"
+        raise ValueError(f"expected no path; received {text[:80]!r}. {why}: give the service a host name of its own")
+    return _parse_origin(origin)
+
+
 def _parse_origin(text: str) -> str:
     match = _ORIGIN.fullmatch(text.lower())
     if match is None or int(match[3] or 0) > 65535 or (match[2][0] == "[" and parse_address(match[2]) is None):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format
 from imgproc_local.domain.job import StageName
@@ -71,6 +71,33 @@ DEFAULT_LANGUAGES = ("en",)
 DEFAULT_PROJECT_NAME = "API Uploads"
 
 
+# ---- quality ----
+#
+# SSIMULACRA 2.1 scores a result against the original: 100 means identical, 90 means indistinguishable even when the two
+# are shown alternately in the same place, 70 means high quality. Source: the scale published with SSIMULACRA 2.
+
+TargetName = Literal["visually-lossless", "web", "small"]
+TARGETS: dict[TargetName, float] = {"visually-lossless": 90.0, "web": 85.0, "small": 75.0}
+"""The score for each name that the setting `quality_target` accepts."""
+
+LOWEST_TARGET, HIGHEST_TARGET = 50.0, 95.0
+"""The range of target scores: below 50 artefacts are obvious, and few encoders reach a score above 95."""
+
+Quality = TargetName | Annotated[float, Meta(ge=LOWEST_TARGET, le=HIGHEST_TARGET)]
+"""A value of the setting `quality_target`."""
+
+Effort = Literal["fast", "balanced", "best"]
+"""How much CPU time is spent on a smaller file at the same score. `best` is for pictures that are served very often."""
+
+
+def target_score(target: Quality) -> float:
+    """The score for `target`, which is a name in `TARGETS` or the score itself."""
+    return TARGETS[target] if isinstance(target, str) else float(target)
+
+
+# ---- requests ----
+
+
 class Plan(Struct, frozen=True):
     """One validated request. `languages` are ISO 639-1 codes; `format` is the target of the conversion.
 
@@ -118,24 +145,3 @@ class Affordability(Struct, frozen=True):
     required: int
     balance: int
     shortfall: int
-
-
-# ---- quality ----
-#
-# SSIMULACRA 2.1 scores a result against the original: 100 means identical, 90 means indistinguishable even when the two
-# are shown alternately in the same place, 70 means high quality. Source: the scale published with SSIMULACRA 2.
-
-TargetName = Literal["visually-lossless", "web", "small"]
-TARGETS: dict[TargetName, float] = {"visually-lossless": 90.0, "web": 85.0, "small": 75.0}
-"""The score for each name that the setting `quality_target` accepts."""
-
-LOWEST_TARGET, HIGHEST_TARGET = 50.0, 95.0
-"""The range of target scores: below 50 artefacts are obvious, and few encoders reach a score above 95."""
-
-Effort = Literal["fast", "balanced", "best"]
-"""How much CPU time is spent on a smaller file at the same score. `best` is for pictures that are served very often."""
-
-
-def target_score(target: TargetName | float) -> float:
-    """The score for `target`, which is a name in `TARGETS` or the score itself."""
-    return TARGETS[target] if isinstance(target, str) else float(target)

@@ -179,11 +179,11 @@ def memory_to_read(file: FileToRead, check_stop: CheckStop) -> int:
 
 
 class Reader:
-    """Reads pictures of at most `max_pixels`, all frames together, of which results may say what `disclosure` allows.
-    `read` may be called from several threads.
+    """Reads pictures of at most `max_pixels`, all frames together, of which results may say what `disclosure` allows
+    when a picture is read. `read` may be called from several threads.
     """
 
-    def __init__(self, workers: Workers, max_pixels: int, disclosure: Disclosure) -> None:
+    def __init__(self, workers: Workers, max_pixels: int, disclosure: Callable[[], Disclosure]) -> None:
         self._on_demand = OnDemand(workers, "reading", "The picture can't be read")
         self._max_pixels = max_pixels
         self._disclosure = disclosure
@@ -209,7 +209,7 @@ class Reader:
 
     def _file(self, path: Path, accepted: Sequence[Format]) -> FileToRead:
         # workers run in another folder
-        return FileToRead(os.fsencode(path.absolute()), tuple(accepted), self._max_pixels, self._disclosure)
+        return FileToRead(os.fsencode(path.absolute()), tuple(accepted), self._max_pixels, self._disclosure())
 
 
 # ---- running stages ----

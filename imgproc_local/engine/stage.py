@@ -29,7 +29,7 @@ VISION_LANE = "vision"
 
 
 class Options(Struct, frozen=True):
-    """The settings that stages read, the same for every job.
+    """The settings that stages read, as they are when a stage begins.
 
     `target_score` is the SSIMULACRA 2.1 score that results must reach; `disclosure` is what results may say of
     places and persons; `effort` is how much CPU time is spent on smaller files. If `pixel_texts` is False, an alt text

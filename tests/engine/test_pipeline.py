@@ -124,7 +124,7 @@ async def test_what_keeps_a_picture_from_being_read_is_an_answer(
         raise raised
 
     workers: Any = SimpleNamespace(run=run)
-    reader = Reader(workers, 1, Disclosure())
+    reader = Reader(workers, 1, Disclosure)
     with pytest.raises(expected, match=message):
         await reader.read_upload(tmp_path / "a.jpg", (Format.JPEG,))
     reader.close()
@@ -154,7 +154,7 @@ async def test_uploads_that_are_read_end_when_the_service_stops(tmp_path: Path) 
             time.sleep(0.01)
 
     workers: Any = SimpleNamespace(run=run)
-    reader = Reader(workers, 1, Disclosure())
+    reader = Reader(workers, 1, Disclosure)
     uploads = [asyncio.ensure_future(reader.read_upload(tmp_path / "a.jpg", (Format.JPEG,))) for _ in range(6)]
     await asyncio.sleep(0.05)
     reader.close()

@@ -39,7 +39,7 @@ class _WorkersHere:
 def reader_here(max_pixels: int = MAX_PIXELS) -> Reader:
     """A reader without worker processes."""
     workers: Any = _WorkersHere()
-    return Reader(workers, max_pixels, Disclosure())
+    return Reader(workers, max_pixels, Disclosure)
 
 
 def probe(path: Path, max_pixels: int = MAX_PIXELS, accepted: Sequence[Format] = EVERY_FORMAT) -> ImageInfo:

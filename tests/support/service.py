@@ -24,7 +24,7 @@ from litestar import Litestar
 
 from imgproc_local.api.app import end_requests, make_app
 from imgproc_local.compose import Services, open_services
-from imgproc_local.config import Config
+from imgproc_local.config import SETTINGS, Config, Loaded, Settings
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.server import Limits, Server, server_config
 from imgproc_local.storage.database import utc_now
@@ -176,9 +176,10 @@ def running(
     clock: Callable[[], Any] = utc_now,
     monotonic: Callable[[], float] = time.monotonic,
     limits: Limits | None = None,
+    loaded: Loaded | None = None,
     **settings: Any,
 ) -> Iterator[Running]:
-    """The service on `folder`, stopped gracefully at the end of the block."""
+    """The service on `folder`, stopped gracefully at the end of the block; with `loaded` instead of its `settings`."""
     if BASE_URL:
         pytest.skip(f"needs settings, a clock or a describer that the service at {BASE_URL} does not have")
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -186,8 +187,10 @@ def running(
     ready: Future[tuple[Services, Litestar, Server, asyncio.AbstractEventLoop]] = Future()
 
     async def serve() -> None:
-        config = config_for(folder, **settings)
-        async with open_services(config, "test", make_describer=make_describer, clock=clock) as services:
+        fixed = Loaded(config_for(folder, **settings), dict.fromkeys(SETTINGS, "default"), None)
+        async with open_services(
+            Settings(loaded or fixed), "test", make_describer=make_describer, clock=clock
+        ) as services:
             app = make_app(services, page.HANDLERS, monotonic)
             server = Server(server_config(app, 2), on_stop=lambda: end_requests(app), limits=limits)
             ready.set_result((services, app, server, asyncio.get_running_loop()))

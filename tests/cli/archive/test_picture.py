@@ -51,7 +51,7 @@ class Bench:
         self.tools = Tools(
             REQUEST,
             load({"data_dir": folder / "data", "max_pixels": 10_000, "max_upload_bytes": 100_000}).config,
-            Pipeline(stages, Options(85.0), cast("Workers", None), reader_here(10_000), 60),
+            Pipeline(stages, lambda: Options(85.0), cast("Workers", None), reader_here(10_000), 60),
             LocalStore(self.source),
             LocalStore(self.target),
             folder,
