@@ -21,7 +21,7 @@ import platformdirs
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from imgproc_local.domain.addresses import Network, parse_networks, parse_origins
+from imgproc_local.domain.addresses import Network, parse_networks, parse_origins, parse_public_url
 from imgproc_local.domain.errors import InvalidRequest, SettingInvalid, StorageFailed
 from imgproc_local.domain.image import Disclosure, KeepLocation, Kept, NamePeople
 from imgproc_local.domain.plan import Effort, Prices, Quality
@@ -93,6 +93,9 @@ class Config(Struct, frozen=True, kw_only=True):
     port: Annotated[int, _about("port to listen on, up to 65535; 0 chooses a free one", ge=0, le=65535)] = 8484
     tls_cert: Annotated[str, _about("PEM file of the certificate for TLS and its key; empty is no TLS")] = ""
     behind_proxy: Annotated[str, _about("addresses or networks of trusted proxies, separated by commas")] = ""
+    public_url: Annotated[
+        str, _about("address by which browsers reach the service through a proxy, without a path; empty is its own")
+    ] = ""
     cors_origins: Annotated[str, _about("origins whose pages may use the API in a browser, separated by commas")] = ""
     status_set: Annotated[
         Literal["A", "B"], _about("status words on the wire: A (analyzing …) or B (processing, done)")
@@ -168,6 +171,11 @@ class Config(Struct, frozen=True, kw_only=True):
     def trusted_proxies(self) -> tuple[Network, ...]:
         """The networks in `behind_proxy`. Raises: ValueError."""
         return parse_networks(self.behind_proxy)
+
+    @property
+    def public_address(self) -> str:
+        """The address in `public_url` as browsers state it; "" without one. Raises: ValueError."""
+        return parse_public_url(self.public_url) if self.public_url else ""
 
     @property
     def allowed_origins(self) -> tuple[str, ...]:
@@ -335,6 +343,7 @@ def refuse_contradictions(config: Config) -> None:
     """Raises: SettingInvalid, if settings contradict each other or an address in them can't be used."""
     addresses: list[tuple[str, Callable[[str], object]]] = [
         ("behind_proxy", parse_networks),
+        ("public_url", parse_public_url),
         ("cors_origins", parse_origins),
         ("program_url", parse_address),
     ]

@@ -78,7 +78,9 @@ def test_config_show_has_every_setting_with_value_source_and_description(program
         ({"IMGPROC_DATA_DIR": ""}, "data_dir.*Expected: folder"),
         ({"IMGPROC_QUALITY_TARGET": "best"}, "'best'.*from 50 to 95"),
         *(({"IMGPROC_BEHIND_PROXY": each}, "behind_proxy") for each in ("a.lan", "10.0.0.0/33", "10.0.0.1 10.0.0.2")),
-        ({"IMGPROC_CORS_ORIGINS": "*"}, "cors_origins: expected origins such as"),
+        ({"IMGPROC_CORS_ORIGINS": "*"}, "cors_origins: expected an origin such as"),
+        ({"IMGPROC_PUBLIC_URL": "img.example.org"}, "public_url: expected an origin such as(?!.*Below a path)"),
+        ({"IMGPROC_PUBLIC_URL": "https://example.org/img/"}, "public_url: expected no path.*a host name of its own"),
     ],
 )
 def test_a_wrong_value_is_reported_with_its_source(config_file: Path, environ: dict[str, str], message: str) -> None:

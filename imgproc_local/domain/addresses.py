@@ -90,7 +90,7 @@ def _parse_origin(text: str) -> str:
     match = _ORIGIN.fullmatch(text.lower())
     if match is None or int(match[3] or 0) > 65535 or (match[2][0] == "[" and parse_address(match[2]) is None):
         raise ValueError(
-            f"expected origins such as https://shop.example, with http or https, without a path and in ASCII;"
+            f"expected an origin such as https://shop.example, with http or https, without a path and in ASCII;"
             f" received {text[:80]!r}"
         )
     scheme, host, port = match.groups()

@@ -36,7 +36,7 @@ class Owner(Struct, frozen=True):
     """The process that owns a data folder.
 
     `doing` is its command, such as `serve`; `address` is the URL of its page, None if it serves none; `since` is the
-    time of its start (RFC 3339).
+    time of its start (RFC 3339). `public_url` is the address for browsers, "" if that is `address`.
     """
 
     pid: int
@@ -44,6 +44,7 @@ class Owner(Struct, frozen=True):
     address: str | None = None
     since: str = ""
     air_gapped: bool = False
+    public_url: str = ""
 
 
 class FolderLock:
@@ -73,9 +74,9 @@ class FolderLock:
             self._file.close()
             raise
 
-    def publish(self, address: str | None = None, *, air_gapped: bool = False) -> None:
+    def publish(self, address: str | None = None, *, air_gapped: bool = False, public_url: str = "") -> None:
         """Tell other processes who owns the folder, and at which address it serves. Raises: StorageFailed."""
-        owner = Owner(os.getpid(), self._doing, address, self._since, air_gapped)
+        owner = Owner(os.getpid(), self._doing, address, self._since, air_gapped, public_url)
         with _storage_errors(self._folder):
             write_atomically(self._folder / _OWNER_FILE, msgspec.json.encode(owner))
 

@@ -24,7 +24,7 @@ import unicodedata
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from litestar import Request, Response, delete, post, route
 from litestar.connection import ASGIConnection
@@ -61,16 +61,17 @@ get = partial(route, http_method=[HttpMethod.GET, HttpMethod.HEAD])
 # ---- guards ----
 
 
-def require_own_host(connection: Connection, _: BaseRouteHandler) -> None:
-    """Refuse a `Host` that is neither loopback nor the configured host, because of DNS rebinding.
+async def require_own_host(connection: Connection, _: BaseRouteHandler) -> None:
+    """Refuse a `Host` that is neither loopback nor the configured or the public host, because of DNS rebinding.
 
     Neither TLS nor a trusted proxy needs this check: the browser has compared the name with the certificate, and the
     proxy knows its names.
     """
     if connection.scope["scheme"] == "https" or connection.scope["state"].get(TRUSTED_PROXY):
         return
-    host = connection.headers.get("host", "")
-    if not is_own_host(host, services_of(connection).config.host):
+    host, config = connection.headers.get("host", ""), services_of(connection).config
+    is_public = bool(config.public_address) and host_name(host) == urlsplit(config.public_address).hostname
+    if not is_public and not is_own_host(host, config.host):
         raise PermissionDeniedException(
             f"Expected the address that `imgproc-local serve` printed as Host, received {host[:80]!r}."
         )

@@ -165,3 +165,10 @@ def test_the_configured_host_is_accepted_and_all_interfaces_only_by_address(
     host: str, configured: str, own: bool
 ) -> None:
     assert is_own_host(host, configured) is own
+
+
+def test_the_public_host_is_accepted_and_no_other(tmp_path: Path) -> None:
+    with running(tmp_path, public_url="http://img.example.org") as service:
+        session = service.page_session()
+        for host, status in (("img.example.org", 200), ("IMG.example.org:8080", 200), ("example.org", 403), ("", 403)):
+            assert status_of(service, {**session, "Host": host}) == status, host
