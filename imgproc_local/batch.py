@@ -22,7 +22,7 @@ from imgproc_local.domain.errors import ServiceError, StorageFailed
 from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.image import Format, NamePeople
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.plan import ACCEPTED_LOCALLY, Plan, Role, target_score
+from imgproc_local.domain.plan import ACCEPTED_LOCALLY, Plan, target_score
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import RoleSuggestion, Translation
 from imgproc_local.engine.pipeline import Pipeline, StageResult
@@ -79,13 +79,9 @@ def options_hash(plans: Sequence[Plan], flags: Sequence[str], config: Config, mo
 
     Manifests store it instead of its content, because the text of --context must not be stored.
     """
-    plans_hashed = msgspec.to_builtins(plans)
-    for plan in plans_hashed:
-        # 0.1.0 knew no roles: a run after an upgrade does not process everything again
-        if plan["role"] == Role.INFORMATIVE:
-            del plan["role"]
     content = [
-        plans_hashed,
+        # a run after an upgrade does not process everything again
+        [plan.hashed for plan in plans],
         target_score(config.quality_target),
         config.effort,
         config.keep_location.value,

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from imgproc_local.config import ENV_PREFIX, NO_LOOPBACK_MODELS, Config, Loaded, Settings, refuse_contradictions
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StorageFailed
-from imgproc_local.domain.plan import target_score
+from imgproc_local.domain.plan import MAX_LANGUAGES, target_score
 from imgproc_local.engine.analyze import Analyzer, TextReader
 from imgproc_local.engine.engine import Engine, Updates
 from imgproc_local.engine.exports import Exporter
@@ -153,7 +153,10 @@ def _open_pipeline(
     pixels = usable_memory_bytes() // 4 // 100
     lanes = Lanes({CODECS_LANE: at_once, VISION_LANE: 1}, pixels) if at_once else None
     try:
-        yield Pipeline(stages, _stage_options(config), workers, reader, config.stage_timeout_s, lanes), analyzer
+        yield (
+            Pipeline(stages, lambda: _stage_options(settings.config), workers, reader, config.stage_timeout_s, lanes),
+            analyzer,
+        )
     finally:
         reader.close()
         if lanes is not None:
@@ -338,10 +341,10 @@ async def open_services(
             )
             with opening as (pipeline, analyzer):
                 updates = Updates()
-                translations = Translations(store.database, config.queue_limit, updates.publish)
-                engine = Engine(
-                    jobs, Stages(store.database), translations, blobs, pipeline, config.stage_prices, updates
-                )
+                translations = Translations(store.database, MAX_LANGUAGES * config.queue_limit, updates.publish)
+                # twenty times the uploads that may wait: by default, 10,000 pictures with two results each
+                stored_stages = Stages(store.database, 20 * config.queue_limit)
+                engine = Engine(jobs, stored_stages, translations, blobs, pipeline, config.stage_prices, updates)
                 await engine.start()
                 models = _model_tasks(config, analyzer.unload_model)
                 thumbnails = Thumbnails(pipeline.workers, blobs, jobs)

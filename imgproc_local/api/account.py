@@ -86,7 +86,7 @@ async def list_jobs(request: Request[Any, Any, Any]) -> Response[wire.JobsBody]:
     has_more = len(jobs) > limit  # one more than `limit` was read
     jobs = jobs[:limit]
     return Response(
-        wire.jobs_body(jobs, jobs[-1].id if has_more else None, status_set, include),
+        wire.JobsBody([wire.job_data(job, status_set, include) for job in jobs], jobs[-1].id if has_more else None),
         headers={"X-Total-Count": str(await services.jobs.count(account_id))},
     )
 

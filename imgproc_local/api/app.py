@@ -45,7 +45,7 @@ _PREFLIGHT_HEADERS = [
     (b"access-control-allow-methods", b"GET, HEAD, POST, PATCH, DELETE"),
     (
         b"access-control-allow-headers",
-        b"Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer, X-API-Key, X-Request-Id",
+        b"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Prefer, X-API-Key, X-Request-Id",
     ),
     (b"access-control-max-age", b"600"),
 ]

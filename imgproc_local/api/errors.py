@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from imgproc_local.api import wire
 from imgproc_local.domain import errors
@@ -26,21 +26,50 @@ TABLE: dict[type[errors.ServiceError], tuple[int, type[Struct], dict[str, str]]]
     errors.FileNotReady: (404, wire.NotReadyBody, {}),
     errors.NoSuchVersion: (409, wire.ErrorBody, {}),
     errors.OriginalRemoved: (409, wire.ErrorBody, {}),
+    errors.NothingToRemake: (409, wire.ErrorBody, {}),
     errors.TextOfPerson: (409, wire.ErrorBody, {}),
+    errors.TextsUnfinished: (409, wire.ErrorBody, {}),
     errors.IdempotencyConflict: (409, wire.ErrorBody, {}),
     errors.ExportIncomplete: (409, wire.ExportIncompleteBody, {}),
     errors.QueueFull: (503, wire.ErrorBody, {}),
     errors.TooManyStreams: (503, wire.ErrorBody, {}),
     errors.TooManyExports: (503, wire.ErrorBody, {}),
+    errors.TextChanged: (412, wire.TextChangedBody, {}),
     errors.ServiceStopping: (503, wire.ErrorBody, {"Connection": "close"}),
     errors.StorageFailed: (503, wire.ErrorBody, {"Retry-After": "30"}),
 }
 """The status, body and headers of each error. One that has `retry_after_s` is sent with `Retry-After` too."""
 
 
+def _row(error: errors.ServiceError) -> tuple[int, type[Struct], dict[str, str]] | None:
+    """The row of `TABLE` for the class of an error, or for the nearest base class."""
+    return next((TABLE[kind] for kind in type(error).__mro__ if kind in TABLE), None)
+
+
+def results(items: Sequence[Any], outcomes: Sequence[Any], body: type[Struct]) -> wire.ResultsBody:
+    """The answer for many items, which have an `image_id` and may have a `language_code`.
+
+    The outcome of an item is an error, or has the fields of `body`.
+    """
+    return wire.ResultsBody(
+        [
+            _problem_of(outcome, item) if isinstance(outcome, errors.ServiceError) else wire.as_body(outcome, body)
+            for item, outcome in zip(items, outcomes, strict=True)
+        ]
+    )
+
+
+def _problem_of(error: errors.ServiceError, item: Any) -> wire.ItemProblem:
+    """The result of an item that has this error, with the status that a request for it alone would have."""
+    row = _row(error)
+    assert row is not None, f"{error!r} is no answer"
+    data = wire.as_body(error.data, wire.EditedTranslation) if isinstance(error, errors.TextChanged) else UNSET
+    return wire.ItemProblem(item.image_id, error.message, row[0], getattr(item, "language_code", UNSET), data)
+
+
 def _service_error(request: Request[Any, Any, Any], error: errors.ServiceError) -> Response[Any]:
-    """The response to an error of the service: the row of `TABLE` for its class, or for the nearest base class."""
-    row = next((TABLE[kind] for kind in type(error).__mro__ if kind in TABLE), None)
+    """The response to an error of the service."""
+    row = _row(error)
     if row is None:
         return unexpected(request, error)
     if isinstance(error, errors.StorageFailed):

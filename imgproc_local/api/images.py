@@ -1,38 +1,54 @@
-"""Downloading the files of jobs, and their thumbnails."""
+"""Downloading the files of jobs, and their thumbnails; having results made anew."""
 
 from __future__ import annotations
 
-import logging
+import os
 import re
 from datetime import datetime
 from email.utils import format_datetime
-from pathlib import PurePosixPath
-from typing import Any, Literal
+from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import quote
 
 from litestar import Request, Response
+from litestar.background_tasks import BackgroundTask
 from litestar.datastructures import ETag
 from litestar.handlers import HTTPRouteHandler
 from litestar.response import File
 
 from imgproc_local.api import wire
-from imgproc_local.api.openapi import IF_NONE_MATCH, file_content, get
-from imgproc_local.api.requests import caller
+from imgproc_local.api.errors import results
+from imgproc_local.api.openapi import IF_NONE_MATCH, file_content, get, post, results_content
+from imgproc_local.api.requests import (
+    MAX_ITEMS_BYTES,
+    authenticated_key,
+    caller,
+    format_problem,
+    integer,
+    read_json,
+    read_query,
+    words,
+)
 from imgproc_local.compose import Services
-from imgproc_local.domain.errors import FileNotReady, InvalidRequest, NotFound
+from imgproc_local.domain.errors import (
+    FileNotReady,
+    InsufficientCredits,
+    InvalidRequest,
+    NotFound,
+    QueueFull,
+    StorageFailed,
+)
 from imgproc_local.domain.filename import ascii_download_name, download_name
-from imgproc_local.domain.image import Format
-from imgproc_local.domain.job import Job, StageName, StageState, StoredFile
-
-log = logging.getLogger(__name__)
+from imgproc_local.domain.image import CONVERT_TARGETS, Format
+from imgproc_local.domain.job import MADE_BY, Job, StageState, StoredFile, Variant
+from imgproc_local.domain.plan import MAX_SIDE_PX, Remake, RemakeItem
+from imgproc_local.domain.result import Note
+from imgproc_local.engine.results import JxlFile, jpeg_of
+from imgproc_local.engine.workers import memory_limit_bytes
 
 IMAGE = "/images/{image_id:str}"
-Variant = Literal["original", "optimized", "converted"]
-STAGES: dict[Variant, tuple[StageName, str]] = {
-    "optimized": (StageName.OPTIMIZE, "optimization"),
-    "converted": (StageName.CONVERT, "conversion"),
-}
-"""The stage that makes a file, and the name of its work in messages."""
+_TASKS: dict[Variant, str] = {"optimized": "optimization", "converted": "conversion"}
+"""The name in messages of the work that makes a file."""
 
 
 def _download(variant: Variant, summary: str) -> HTTPRouteHandler:
@@ -73,32 +89,60 @@ async def thumbnail(request: Request[Any, Any, Any]) -> Response[bytes | None]:
     return Response(await services.thumbnails.get(job), media_type="image/webp", headers=headers)
 
 
-async def _file_of_image(request: Request[Any, Any, Any], variant: Variant) -> File | Response[None]:
-    """The file of an image of the account. Its SHA-256 is its entity tag, because the content never changes.
+_AS = words("as", "the JPEG that a JPEG XL was made of without loss (local addition)", [Format.JPEG])
+_WIDTH = integer("width", "the file of this width, one of the requested widths (local addition)", 1, MAX_SIDE_PX)
 
-    Raises: FileNotReady, if its stage is not done; NotFound, also if the file was removed or is damaged.
+
+@get(
+    f"{IMAGE}/converted",
+    "images",
+    file_content("image/*"),
+    query=[_AS, _WIDTH],
+    headers=[IF_NONE_MATCH],
+    raises=[FileNotReady],
+)
+async def converted(request: Request[Any, Any, Any]) -> File | Response[None]:
+    """The converted file (local addition).
+
+    With as=jpeg, the JPEG that it was made of without loss, bit for bit, if it is a JPEG XL.
+    """
+    query = read_query(request)
+    as_jpeg, width_px = query.read(_AS) is not None, query.read(_WIDTH)
+    query.require_valid()
+    return await _file_of_image(request, "converted", width_px, as_jpeg=as_jpeg)
+
+
+async def _file_of_image(
+    request: Request[Any, Any, Any], variant: Variant, width_px: int | None = None, *, as_jpeg: bool = False
+) -> File | Response[None]:
+    """The file of an image of the account, that of this width, or the JPEG that it was made of.
+
+    Its entity tag is the SHA-256 of the file.
+    Raises: FileNotReady, if its stage is not done; NotFound, also if the file was removed or is damaged; and what
+        `_rebuilt_jpeg` raises.
     """
     from imgproc_local.codecs.picture.formats import FORMATS
 
     services, job = await job_of_image(request)
-    file = {"original": job.original, "optimized": job.optimized, "converted": job.converted}[variant]
+    file = job.file(variant)
     if file is None:
         raise FileNotReady(_not_ready(job, variant, services.config.status_set))
-    etag = f'"{file.sha256}"'
-    if is_current(request, etag):
-        return Response(None, status_code=304, headers={"ETag": etag})
-    if file.expired:
-        raise NotFound("This file was removed because of its age. Send the picture again to process it anew.")
-    damage = await services.blobs.damage(file.sha256, file.size_bytes)
-    if damage is not None:
-        log.error("The file %s of a job is %s in the data folder", file.sha256, damage)
-        raise NotFound(f"This file is {damage} in the data folder; `imgproc-local doctor` says what to do.")
-    ending = f".{file.format}" if variant == "converted" else _suffix(file, job)
-    mark = "-optimized" if variant == "optimized" else ""
+    if width_px is not None:
+        file = _of_width(job, width_px)
+    etag = ETag(value=f"{file.sha256}-jpeg" if as_jpeg else file.sha256)
+    if is_current(request, etag.to_header()):
+        return Response(None, status_code=304, headers={"ETag": etag.to_header()})
+    path, sent_format, background = await services.blobs.intact(file), file.format, None
+    if as_jpeg:
+        path, sent_format = await _rebuilt_jpeg(services, job, file.format, path), Format.JPEG
+        background = BackgroundTask(path.unlink, missing_ok=True)
+    ending = f".{FORMATS[sent_format].extensions[0]}" if variant == "converted" else _suffix(file, job)
+    mark = "-optimized" if variant == "optimized" else f"-{width_px}" if width_px is not None else ""
     return File(
-        path=services.blobs.path(file.sha256),
-        media_type=FORMATS[Format(file.format)].mime,
-        etag=ETag(value=file.sha256),
+        path=path,
+        media_type=FORMATS[sent_format].mime,
+        etag=etag,
+        background=background,
         headers={
             "Content-Disposition": content_disposition(PurePosixPath(job.original_filename).stem, mark + ending),
             "Cache-Control": "private, no-cache",
@@ -106,6 +150,38 @@ async def _file_of_image(request: Request[Any, Any, Any], variant: Variant) -> F
             "Last-Modified": format_datetime(datetime.fromisoformat(job.created_at), usegmt=True),
         },
     )
+
+
+def _of_width(job: Job, width_px: int) -> StoredFile:
+    """The converted picture at a width. Raises: NotFound, with the widths that there are."""
+    found = {each.width_px: each for each in job.variants}
+    if width_px not in found:
+        widths = ", ".join(map(str, found)) or "none"
+        raise NotFound(f"The picture was not converted at a width of {width_px}. The widths of this image: {widths}.")
+    return found[width_px]
+
+
+async def _rebuilt_jpeg(services: Services, job: Job, file_format: Format, path: Path) -> Path:
+    """A file with the JPEG that the converted file of a job was made of, which the caller deletes. Made in a worker.
+
+    Raises: InvalidRequest, where there is none; StorageFailed, also if it is not made in time.
+    """
+    from imgproc_local.codecs.picture.formats import FORMATS, install_advice
+
+    rebuilt = None
+    if file_format is Format.JXL:
+        if advice := install_advice(Format.JXL):
+            raise StorageFailed(advice)
+        made = await services.jpegs.run_now(
+            jpeg_of, JxlFile(os.fsencode(path)), memory_limit_bytes(job.info, Format.JXL)
+        )
+        rebuilt = made.path
+    if rebuilt is None:
+        problem = (
+            f"as=jpeg needs a JPEG XL that was made of a JPEG without loss; this {FORMATS[file_format].name} is none."
+        )
+        raise InvalidRequest({"as": [problem]})
+    return Path(rebuilt)
 
 
 def _suffix(file: StoredFile, job: Job) -> str:
@@ -123,12 +199,14 @@ def _suffix(file: StoredFile, job: Job) -> str:
 
 def _not_ready(job: Job, variant: Variant, status_set: wire.StatusSet) -> str:
     """The message for a file that does not exist: what has to happen first, or why it never will."""
-    stage, task = STAGES[variant]
-    record = next((record for record in job.stages if record.name is stage), None)
+    task = _TASKS[variant]
+    record = next((record for record in job.stages if record.name is MADE_BY[variant]), None)
     if record is None:
         why = f"this job was for {job.operation} only, not for {task}."
     elif record.state is StageState.FAILED:
         why = f"the {task} job must be completed, but it has failed. {record.error}"
+    elif Note.NOT_SMALLER in record.notes:
+        why = "it was not smaller, and not kept, as only_smaller asked for."
     else:
         word = wire.STATUS_WORDS[status_set][job.status]
         why = f"the {task} job must be completed first. The job's status is {word}."
@@ -147,9 +225,29 @@ def content_disposition(stem: str, ending: str) -> str:
     return header if plain == name else f"{header}; filename*=UTF-8''{quote(name, safe='')}"
 
 
+_REMADE = results_content(RemakeItem)
+
+
+@post("/images/remake", "images", _REMADE, status=202, body=Remake, raises=[InsufficientCredits, QueueFull])
+async def remake(request: Request[Any, Any, Any]) -> wire.ResultsBody:
+    """Have results of finished images made anew, with other options (local addition).
+
+    The results in force are served until the new ones replace them. Each costs what it costs in an upload.
+    """
+    services, account_id = caller(request)
+    targets = " or ".join(CONVERT_TARGETS)
+    expected = f"a JSON object with images (a list of objects with image_id), and format ({targets}) or other options"
+    wanted = await read_json(request, Remake, expected, MAX_ITEMS_BYTES)
+    if problem := format_problem(wanted.format):
+        raise InvalidRequest(problem)
+    is_local = authenticated_key(request).for_page
+    return results(wanted.images, await services.engine.remake(account_id, wanted, is_local=is_local), RemakeItem)
+
+
 HANDLERS = [
     _download("original", "The upload as it was received (local addition)"),
     thumbnail,
     _download("optimized", "The optimized file"),
-    _download("converted", "The converted file (local addition)"),
+    converted,
+    remake,
 ]

@@ -48,6 +48,7 @@ IDEMPOTENCY_KEY = Field(
 IF_NONE_MATCH = Field(
     "If-None-Match", "the ETag of a file that the client has", {"type": "string", "pattern": '^"[!#-~]*"$'}
 )
+IF_MATCH = Field("If-Match", "the version that the text must have", {"type": "string", "pattern": '^"[0-9]+"$'})
 _PATH_PARAMETERS = {
     "job_id": Field("id", "the job_id of a dispatch, in upper or lower case", _TEXT, required=True),
     "image_id": Field("id", "the id of a job's image, in upper or lower case", _TEXT, required=True),
@@ -143,6 +144,14 @@ def json_content(schema: type[Struct] | dict[str, Any]) -> Content:
     return {"application/json": {"schema": schema}}
 
 
+def results_content(result: type[Struct]) -> Content:
+    """The content of `wire.ResultsBody`, whose results are `result` or a problem."""
+    item = {"title": f"{result.__name__}Result", "oneOf": [result, wire.ItemProblem]}
+    data = {"type": "array", "items": item}
+    title = f"{result.__name__}Results"
+    return json_content({"title": title, "type": "object", "properties": {"data": data}, "required": ["data"]})
+
+
 def file_content(media_type: str) -> Content:
     """The content of a response that is a file.
 
@@ -202,6 +211,7 @@ def _schemas(structs: Sequence[type[Struct]]) -> dict[str, Any]:
         "required": ["images", "project_id"],
     }
     schemas["TranslationEdit"]["minProperties"] = 1
+    schemas["TextName"]["properties"]["version"].pop("default")
     return schemas
 
 

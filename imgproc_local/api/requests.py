@@ -22,11 +22,14 @@ from litestar.connection import ASGIConnection
 from litestar.datastructures import Headers
 from litestar.exceptions import NotFoundException
 from litestar.handlers import BaseRouteHandler
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from imgproc_local.compose import Services
+from imgproc_local.domain import plan
 from imgproc_local.domain.errors import InvalidRequest, RateLimited, Unauthenticated
-from imgproc_local.domain.plan import CONVERT_TARGETS, MAX_CONTEXT_CHARS, MAX_SIDE_PX, Operation, Role
+from imgproc_local.domain.image import CONVERT_TARGETS, Format
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.plan import HIGHEST_TARGET, LOWEST_TARGET, TARGETS, Operation, Role
 from imgproc_local.storage.accounts import ApiKey
 
 T = TypeVar("T")
@@ -39,6 +42,8 @@ MAX_SHOWN = 5
 MAX_IDEMPOTENCY_KEY = 255
 _MAX_WAIT_S = 60
 MAX_JSON_BYTES = 16 * 1024
+MAX_ITEMS_BYTES = 32 * 1024 * 1024
+"""The body of a request with a list of `domain.plan.MAX_ITEMS` items: 3 kB of each."""
 _WAIT = re.compile(r"\s*wait\s*=\s*\"?(\d{1,100})\"?\s*(?:;.*)?", re.IGNORECASE)
 
 
@@ -149,7 +154,7 @@ class Field(Struct, frozen=True):
     schema: dict[str, Any]
     required: bool = False
 
-    def parsed(self, text: str) -> tuple[str | int | None, str]:
+    def parsed(self, text: str) -> tuple[str | float | None, str]:
         """The value that `text` stands for, None if it is invalid, and what is expected.
 
         Words and identifiers are in lower case.
@@ -161,12 +166,35 @@ class Field(Struct, frozen=True):
             case {"minimum": minimum, "maximum": maximum}:
                 is_valid = re.fullmatch(r"[+-]?[0-9]{1,12}", text) and minimum <= int(text) <= maximum
                 return int(text) if is_valid else None, f"an integer from {minimum} to {maximum}"
+            case {"type": "boolean"}:
+                return {"true": True, "false": False}.get(text.lower()), "true or false"
             case {"maxLength": most}:
                 text, pattern = unicodedata.normalize("NFC", text), self.schema.get("pattern")
                 is_valid = len(text) <= most and re.fullmatch(pattern or "(?s).*", text)
                 without = " without control characters" if pattern else ""
                 return text if is_valid else None, f"at most {most} characters{without}"
         return text.lower() if re.fullmatch(ULID, text) else None, "a ULID of 26 characters"
+
+
+class _QualityTarget(Field, frozen=True):
+    """The quality of results: a name in `TARGETS`, or a score."""
+
+    def parsed(self, text: str) -> tuple[str | float | None, str]:
+        expected = f"one of {', '.join(TARGETS)}, or a score from {LOWEST_TARGET:g} to {HIGHEST_TARGET:g}"
+        if text.lower() in TARGETS:
+            return text.lower(), expected
+        is_score = re.fullmatch(r"\d{2}(\.\d{1,6})?", text, re.ASCII) and LOWEST_TARGET <= float(text) <= HIGHEST_TARGET
+        return float(text) if is_score else None, expected
+
+
+class _Widths(Field, frozen=True):
+    """Widths, separated by commas."""
+
+    def parsed(self, text: str) -> tuple[Any, str]:
+        try:
+            return plan.parse_widths(text), plan.WIDTHS_EXPECTED
+        except ValueError:
+            return None, plan.WIDTHS_EXPECTED
 
 
 def words(name: str, description: str, known: Iterable[str]) -> Field:
@@ -181,6 +209,8 @@ def ulid(name: str, description: str) -> Field:
     return Field(name, description, {"type": "string", "pattern": f"^{ULID}$"})
 
 
+_WIDTH = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])"
+_NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
 FORMAT = words("format", "format to convert to. Default: webp", CONVERT_TARGETS)
 TEXT_FIELDS = {
     field.name: field
@@ -190,24 +220,49 @@ TEXT_FIELDS = {
         Field(
             "project_name",
             "name of the project, which is created if it is new. Default: API Uploads",
-            {"type": "string", "maxLength": 255, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"},
+            {"type": "string", "maxLength": 255, "pattern": _NO_CONTROLS},
+        ),
+        Field(
+            "folder",
+            "where the file was on the sender's disk, its parts joined by slashes (local addition)",
+            {"type": "string", "maxLength": plan.MAX_FOLDER_CHARS, "pattern": _NO_CONTROLS},
         ),
         Field(
             "context",
             "words of the page or article that the picture is for. The vision model reads them as data; they are"
             " deleted when the texts have been written or have failed (local addition)",
-            {"type": "string", "maxLength": MAX_CONTEXT_CHARS},
+            {"type": "string", "maxLength": plan.MAX_CONTEXT_CHARS},
         ),
         words("role", "link and button need a context. Default: informative (local addition)", Role),
-        integer("max_width_px", "results are scaled down to fit, never up (local addition)", 1, MAX_SIDE_PX),
-        integer("max_height_px", "results are scaled down to fit, never up (local addition)", 1, MAX_SIDE_PX),
+        integer("max_width_px", "results are scaled down to fit, never up (local addition)", 1, plan.MAX_SIDE_PX),
+        integer("max_height_px", "results are scaled down to fit, never up (local addition)", 1, plan.MAX_SIDE_PX),
+        # not an array: client generators send those in several notations
+        _Widths(
+            "widths",
+            f"widths at which the picture is converted, too: {plan.WIDTHS_EXPECTED} (local addition)",
+            {"type": "string", "pattern": f"^{_WIDTH}(,{_WIDTH}){{0,{plan.MAX_WIDTHS - 1}}}$"},
+        ),
+        Field(
+            "only_smaller",
+            "whether the converted file is kept only if it is smaller than the optimized one or, in convert, than the"
+            " upload. Default: false (local addition)",
+            {"type": "boolean"},
+        ),
+        # not a choice between two types: client generators make a class of that
+        _QualityTarget(
+            "quality_target",
+            "how closely results must match the upload: visually-lossless, web, small, or a score from 50 to 95."
+            " Default: as the service is set (local addition)",
+            {"type": "string", "pattern": rf"^({'|'.join(TARGETS)}|([5-8]\d|9[0-4])(\.\d{{1,6}})?|95(\.0{{1,6}})?)$"},
+        ),
     )
 }
 """The fields of uploads besides the image and `languages`."""
+_SIZE_AND_QUALITY = ("max_width_px", "max_height_px", "quality_target")
 FIELDS_OF = {
-    Operation.ANALYZE: ("languages", "project_id", "project_name", "context", "role"),
-    Operation.OPTIMIZE: ("project_id", "project_name", "max_width_px", "max_height_px"),
-    Operation.CONVERT: ("format", "project_id", "project_name", "max_width_px", "max_height_px"),
+    Operation.ANALYZE: ("languages", "project_id", "project_name", "folder", "context", "role"),
+    Operation.OPTIMIZE: ("project_id", "project_name", "folder", *_SIZE_AND_QUALITY),
+    Operation.CONVERT: ("format", "widths", "only_smaller", "project_id", "project_name", "folder", *_SIZE_AND_QUALITY),
     Operation.PROCESS: ("languages", *TEXT_FIELDS),
 }
 """The fields of each operation besides the image."""
@@ -256,6 +311,21 @@ def shown(text: str) -> str:
     return repr(text) if len(text) <= 40 else f"{text[:39] + '…'!r} ({len(text)} characters)"
 
 
+def language_problem(name: str, code: str | None) -> dict[str, list[str]]:
+    """What is wrong with a field that names a language; empty if nothing is, or it was not sent."""
+    if code is None or code in LANGUAGES:
+        return {}
+    return {name: [f"{name} must be an ISO 639-1 code that GET /languages lists; received {code[:40]!r}."]}
+
+
+def format_problem(target: str | UnsetType) -> dict[str, list[str]]:
+    """What is wrong with a field that names a format to convert to; empty if nothing is, or it was not sent."""
+    from imgproc_local.codecs.picture.formats import install_advice
+
+    advice = None if target is UNSET else install_advice(Format(target))
+    return {"format": [advice]} if advice else {}
+
+
 # ---- headers ----
 
 
@@ -267,6 +337,16 @@ def read_idempotency_key(headers: Headers) -> str | None:
         problem = f"Idempotency-Key must have {expected}; received {shown(key)}."
         raise InvalidRequest({"Idempotency-Key": [problem]})
     return key
+
+
+def read_version(headers: Headers) -> int | None:
+    """The version in `If-Match`; None without one, or for any. Raises: InvalidRequest. Source: RFC 9110, 13.1.1."""
+    tag = headers.get("if-match", "*").strip()
+    match = re.fullmatch(r'"([0-9]{1,9})"', tag)
+    if match is None and tag != "*":
+        problem = f'If-Match must be the version of a text in quotes, such as "3"; received {shown(tag)}.'
+        raise InvalidRequest({"If-Match": [problem]})
+    return int(match[1]) if match else None
 
 
 def read_wait_s(headers: Headers) -> int | None:

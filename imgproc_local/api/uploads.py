@@ -24,7 +24,7 @@ from multipart import MultipartError, MultipartSegment, PushMultipartParser, par
 from imgproc_local.api import requests, wire
 from imgproc_local.api.openapi import IDEMPOTENCY_KEY, PREFER, post
 from imgproc_local.domain.errors import InvalidRequest, ServiceStopping, UploadTimedOut, UploadTooLarge
-from imgproc_local.domain.filename import received_name
+from imgproc_local.domain.filename import received_folder, received_name
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.languages import language_of
@@ -248,7 +248,11 @@ def _read_plan(operation: Operation, form: _MultipartForm) -> tuple[Plan, dict[s
     read = {name: parameters.read(field) for name, field in requests.TEXT_FIELDS.items() if name in own}
     read["languages"] = _languages(form.fields if "languages" in own else [], parameters.errors)
     read["format"] = Format(read.get("format") or Format.WEBP)
+    parameters.errors |= requests.format_problem(read["format"])
     read["project_name"] = read["project_name"] or DEFAULT_PROJECT_NAME
+    read["folder"] = received_folder(read["folder"] or "")
+    read["widths"] = read.get("widths") or ()
+    read["only_smaller"] = bool(read.get("only_smaller"))
     read["context"] = read.get("context") or ""
     read["role"] = Role(read.get("role") or Role.INFORMATIVE)
     if read["role"] in (Role.LINK, Role.BUTTON) and not (read["context"] or "context" in parameters.errors):
@@ -283,8 +287,12 @@ def _is_language(name: str) -> bool:
 
 
 def _last(fields: Fields, name: str) -> list[str]:
-    """The last value of a field, without white space around it; none if there is no such field or it is empty."""
-    value = next((value.strip() for field, value in reversed(fields) if field == name), "")
+    """The last value of a field, without white space around it; none if there is no such field or it is empty.
+
+    Widths that are sent one by one count as one list.
+    """
+    values = [value.strip() for field, value in fields if field == name]
+    value = ",".join(filter(None, values)) if name == "widths" else "".join(values[-1:])
     return [value] if value else []
 
 

@@ -8,21 +8,21 @@ this folder.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, MAX_LONG_CHARS
 from imgproc_local.domain.export import MissingFile, NeededText
-from imgproc_local.domain.image import compression_percentage
-from imgproc_local.domain.job import Job, Project, StageState, Status
+from imgproc_local.domain.image import ConvertTarget, compression_percentage
+from imgproc_local.domain.job import Job, Project, StageName, StageState, Status
 from imgproc_local.domain.languages import Language
-from imgproc_local.domain.plan import Affordability, Role
+from imgproc_local.domain.plan import MAX_ITEMS, Affordability, Role
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import NeedsTextReason, SuggestedRole, TextState
+from imgproc_local.domain.result import NeedsTextReason, Note, Review, SuggestedRole, TextName, TextState, Words
 
 T = TypeVar("T")
 StatusSet = Literal["A", "B"]
@@ -77,6 +77,8 @@ class TranslationBody(Struct, frozen=True, kw_only=True):
     needs_text: bool
     needs_text_reason: _Reason | None
     long_description: str | UnsetType = UNSET
+    review: Annotated[str, Meta(extra_json_schema={"enum": list(Review)})] | UnsetType | None = UNSET
+    model: str | UnsetType = UNSET
 
 
 class EditedTranslation(TranslationBody, frozen=True, kw_only=True):
@@ -84,10 +86,33 @@ class EditedTranslation(TranslationBody, frozen=True, kw_only=True):
     can_redo: bool
     regenerating: bool
     error: str | None
+    version: Annotated[int, Meta(ge=1)]
 
 
 class EditedTranslationBody(Struct, frozen=True):
     data: EditedTranslation
+
+
+class ChangedText(EditedTranslation, frozen=True, kw_only=True):
+    """The result of an item that was changed."""
+
+    image_id: _Ulid
+
+
+class ItemProblem(Struct, frozen=True):
+    """The result of an item that could not be changed. `data` is the text in force, if it was changed meanwhile."""
+
+    image_id: str
+    problem: str
+    status: int
+    language_code: str | UnsetType = UNSET
+    data: EditedTranslation | UnsetType = UNSET
+
+
+class ResultsBody(Struct, frozen=True):
+    """The results of a request with a list of items, in the same order; `openapi.results_content` describes it."""
+
+    data: list[Any]
 
 
 class TranslationEdit(Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,11 +132,45 @@ class TranslationEdit(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = UNSET
     decorative: Annotated[bool | UnsetType, Meta(description="true if the alt text shall be empty")] = UNSET
+    accept: Annotated[bool | UnsetType, Meta(description="true to accept the alt text as it is")] = UNSET
+
+
+class EditItem(TranslationEdit, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The edit of one text of many."""
+
+    image_id: str
+    language_code: str
+    version: int | UnsetType = UNSET
+
+    @property
+    def name(self) -> TextName:
+        return TextName(self.image_id, self.language_code, None if self.version is UNSET else self.version)
+
+
+ITEMS = Meta(min_length=1, max_length=MAX_ITEMS)
+
+
+class EditItems(Struct, frozen=True, forbid_unknown_fields=True):
+    texts: Annotated[list[EditItem], ITEMS]
+
+
+class TextNames(Struct, frozen=True, forbid_unknown_fields=True):
+    texts: Annotated[list[TextName], ITEMS]
+
+
+class NewTextNames(TextNames, frozen=True, forbid_unknown_fields=True):
+    replace: bool | UnsetType = UNSET
+    from_language: str | UnsetType = UNSET
 
 
 class ProjectNameBody(Struct, frozen=True):
     id: _Ulid
     name: str
+
+
+class NoteBody(Struct, frozen=True):
+    code: str
+    message: str
 
 
 class DetailsBody(Struct, frozen=True):
@@ -126,8 +185,28 @@ class DetailsBody(Struct, frozen=True):
     optimized_format: str | None
     max_width_px: int | None
     max_height_px: int | None
+    widths: list[int]
+    only_smaller: bool
     role: _Role
     texts: dict[str, TextState]
+    sha256: str
+    folder: str
+    taken_at: str | None
+    quality_target: str | float | None
+    optimized_score: float | None
+    converted_score: float | None
+    optimized_notes: list[NoteBody]
+    converted_notes: list[NoteBody]
+    words: Words
+    remaking: bool
+    remake_error: str | None
+
+
+class VariantBody(Struct, frozen=True):
+    width: Annotated[int, Meta(ge=1)]
+    height: Annotated[int, Meta(ge=1)]
+    size: Count
+    url: str
 
 
 class ImageBody(Struct, frozen=True):
@@ -136,12 +215,13 @@ class ImageBody(Struct, frozen=True):
     original_filename: str
     original_size: Count
     optimized_size: int | None
-    converted_format: Literal["webp", "avif"] | None
+    converted_format: ConvertTarget | None
     converted_size: int | None
     compression_percentage: int | None
     translations: list[TranslationBody]
     suggested_role: _SuggestedRole | None
     suggested_role_reason: str | None
+    variants: list[VariantBody] | UnsetType = UNSET
     removed: list[Annotated[str, Meta(extra_json_schema={"enum": sorted(Removed)})]] | UnsetType = UNSET
     details: DetailsBody | UnsetType = UNSET
 
@@ -228,6 +308,11 @@ class NotReadyBody(Struct, frozen=True):
     message: str = field(name="error")
 
 
+class TextChangedBody(Struct, frozen=True):
+    message: str
+    data: EditedTranslation
+
+
 class ExportIncompleteBody(Struct, frozen=True):
     message: str
     needs_text: tuple[NeededText, ...]
@@ -242,43 +327,53 @@ def as_body(value: Any, body: type[T]) -> T:
     return msgspec.convert(value, body, from_attributes=True)
 
 
+def note_bodies(notes: Iterable[Note]) -> list[NoteBody]:
+    return [NoteBody(note, note.message) for note in notes]
+
+
 def status_words(status_set: StatusSet) -> list[str]:
     """The words of a status set, in the order in which a job can have them."""
     return list(dict.fromkeys(STATUS_WORDS[status_set].values()))
 
 
-def edited_translation_body(job: Job, language_code: str) -> EditedTranslationBody:
-    text = next(each for each in job.translations if each.language_code == language_code)
-    fields = asdict(as_body(text, TranslationBody)) | asdict(job.text_states[language_code])
-    return EditedTranslationBody(EditedTranslation(**fields))
-
-
 def _details(job: Job) -> DetailsBody:
     width_px, height_px = job.info.display_size_px
+    scores = {stage.name: round(stage.score, 1) for stage in job.stages if stage.score is not None}
+    # those that have the same name
+    own = {name: getattr(job, name) for name in DetailsBody.__struct_fields__ if hasattr(job, name)}
     return DetailsBody(
-        created_at=job.created_at,
+        **own,
         project=ProjectNameBody(job.project_id, job.project_name),
-        operation=job.operation,  # type: ignore[arg-type] # one of domain.plan.Operation
-        languages=list(job.languages),
         width_px=width_px,
         height_px=height_px,
         format=job.info.format,
         pages=job.info.pages,
-        optimized_format=job.optimized.format if job.optimized else None,
-        max_width_px=job.max_width_px,
-        max_height_px=job.max_height_px,
-        role=job.role,
+        optimized_format=optimized.format if (optimized := job.file("optimized")) else None,
         texts=dict(job.text_states),
+        sha256=job.original.sha256,
+        taken_at=job.info.taken_at,
+        optimized_score=scores.get(StageName.OPTIMIZE),
+        converted_score=scores.get(StageName.CONVERT),
+        optimized_notes=note_bodies(job.notes("optimized")),
+        converted_notes=note_bodies(job.notes("converted")),
     )
 
 
-def _job_data(job: Job, status_set: StatusSet, include: Collection[_Include] = ()) -> JobData:
+def _variants(job: Job) -> list[VariantBody]:
+    url = f"/api/v1/images/{job.image_id}/converted?width="
+    return [
+        VariantBody(each.width_px, each.height_px, each.size_bytes, f"{url}{each.width_px}") for each in job.variants
+    ]
+
+
+def job_data(job: Job, status_set: StatusSet, include: Collection[_Include] = ()) -> JobData:
     word = STATUS_WORDS[status_set][job.status]
     original_size = job.original.size_bytes
     texts = [as_body(translation, TranslationBody) for translation in job.translations]
     if "details" not in include:
-        texts = [replace(text, long_description=UNSET) for text in texts]
-    optimized_size = job.optimized.size_bytes if job.optimized else None
+        texts = [replace(text, long_description=UNSET, review=UNSET, model=UNSET) for text in texts]
+    optimized, converted = job.file("optimized"), job.file("converted")
+    optimized_size = optimized.size_bytes if optimized else None
     saved_percentage = None if optimized_size is None else compression_percentage(original_size, optimized_size)
     errors = [
         StageErrorBody(stage.name.value, stage.error or "")
@@ -291,12 +386,13 @@ def _job_data(job: Job, status_set: StatusSet, include: Collection[_Include] = (
         original_filename=job.original_filename,
         original_size=original_size,
         optimized_size=optimized_size,
-        converted_format=job.converted.format if job.converted else None,  # type: ignore[arg-type] # CONVERT_TARGETS
-        converted_size=job.converted.size_bytes if job.converted else None,
+        converted_format=converted.format if converted else None,  # type: ignore[arg-type] # CONVERT_TARGETS
+        converted_size=converted.size_bytes if converted else None,
         compression_percentage=saved_percentage,
         translations=texts,
         suggested_role=job.suggestion.role if job.suggestion else None,
         suggested_role_reason=job.suggestion.reason if job.suggestion else None,
+        variants=_variants(job) if job.widths else UNSET,
         removed=list(job.removed) if "removed" in include else UNSET,
         details=_details(job) if "details" in include else UNSET,
     )
@@ -304,10 +400,4 @@ def _job_data(job: Job, status_set: StatusSet, include: Collection[_Include] = (
 
 
 def job_body(job: Job, status_set: StatusSet, include: Collection[_Include] = ()) -> JobBody:
-    return JobBody(_job_data(job, status_set, include))
-
-
-def jobs_body(
-    jobs: Sequence[Job], next_cursor: str | None, status_set: StatusSet, include: Collection[_Include] = ()
-) -> JobsBody:
-    return JobsBody([_job_data(job, status_set, include) for job in jobs], next_cursor)
+    return JobBody(job_data(job, status_set, include))

@@ -15,7 +15,10 @@
     ├── FileNotReady
     ├── NoSuchVersion
     ├── OriginalRemoved
+    ├── NothingToRemake
     ├── TextOfPerson
+    ├── TextsUnfinished
+    ├── TextChanged
     ├── IdempotencyConflict
     ├── QueueFull
     ├── TooManyStreams
@@ -42,6 +45,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from imgproc_local.domain.export import MissingFile, NeededText
+from imgproc_local.domain.result import StoredText
 
 CheckStop = Callable[[], None]
 """Called between the steps of blocking work. Returns while the work is wanted, otherwise raises to end it: in a stage
@@ -152,8 +156,27 @@ class OriginalRemoved(ServiceError):
     """The uploaded picture was removed because of its age, or the context that a text was made of is not stored."""
 
 
+class NothingToRemake(ServiceError):
+    """A job is not finished, or has none of the results that a request would have made anew."""
+
+
 class TextOfPerson(ServiceError):
     """A text that a person wrote would be replaced, and the request does not say that it may be."""
+
+
+class TextsUnfinished(ServiceError):
+    """A language would be added to a picture that is not analyzed yet."""
+
+
+class TextChanged(ServiceError):
+    """A text has another version than the one that the request would change. `data` is the text in force."""
+
+    def __init__(self, data: StoredText, expected: int) -> None:
+        self.data = data
+        super().__init__(
+            f"The text in {data.language_code!r} was changed meanwhile: expected version {expected}, it is"
+            f" {data.version}. Nothing was changed."
+        )
 
 
 class IdempotencyConflict(ServiceError):
@@ -161,7 +184,7 @@ class IdempotencyConflict(ServiceError):
 
 
 class QueueFull(ServiceError):
-    """The queue of jobs or of texts to write anew is full.
+    """The queue of jobs, or of texts or results to make anew, is full.
 
     `limit` is the maximum length of the queue, and `what` names its entries, such as "unfinished jobs".
     """

@@ -50,7 +50,7 @@ class ExportFields(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="names the files by its seo_filename; null is the first language of each image"),
     ] = None
     write_texts: Annotated[
-        bool, Meta(description="write the alt texts into the optimized and converted files, as XMP")
+        bool, Meta(description="write alt texts, captions, keywords and credits into the optimized and converted files")
     ] = True
     allow_needs_text: Annotated[bool, Meta(description="export although images need a text")] = False
     allow_missing: Annotated[bool, Meta(description="export although requested files are missing")] = False

@@ -61,6 +61,16 @@ def received_name(disposition: str, name: str | None) -> str | None:
         return name
 
 
+def received_folder(path: str) -> str:
+    """The folder of an upload on the sender's disk, its parts joined by slashes, from a path of any system.
+
+    A drive, parts that name no folder (`.`, `..`) and invisible characters are left out.
+    """
+    parts = re.split(r"[/\\]", re.sub(r"^[A-Za-z]:(?=[/\\]|$)", "", path))
+    named = (_without_invisible(part).strip() for part in parts)
+    return "/".join(part for part in named if part not in ("", ".", ".."))
+
+
 def original_name(received: str, default: str) -> str:
     """The file name that is stored for an upload: the last path segment of `received`, without invisible characters.
 

@@ -1,8 +1,8 @@
-"""A job and its stages. The status of a job is derived from its stages and not stored."""
+"""A job and its stages. The status of a job is not stored: the view `job_status` derives it from the stages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal, get_args
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import RoleSuggestion, TextState, Translation
+from imgproc_local.domain.result import Note, RoleSuggestion, TextState, Translation, Words, conversion_notes
 
 
 class StageName(StrEnum):
@@ -51,29 +51,21 @@ class Status(StrEnum):
         return self in (Status.COMPLETED, Status.FAILED)
 
 
-_STATUS_OF_STAGE = {
-    StageName.ANALYZE: Status.ANALYZING,
-    StageName.OPTIMIZE: Status.OPTIMIZING,
-    StageName.CONVERT: Status.CONVERTING,
-}
-"""The status of an unfinished job, by the stage that was started last."""
-
-
 class StageRecord(Struct, frozen=True):
     """A stage of a job as stored.
 
-    `started_seq` is None before the first start. At each start it gets the next number of a counter that all jobs
-    share, so of several stages the one with the highest number was started last. A stage that was running when the
-    process was killed is pending again and retains its number. `file` is its result, if that is a file. `removed` are
-    the kinds of private data that the upload holds and the result does not; empty before the stage is done.
+    `file` is its result, if that is a file. `removed` are the kinds of private data that the upload holds and the
+    result does not; empty before the stage is done. `score` is that of a lossy result by SSIMULACRA 2.1, None if it was
+    not measured. `notes` are those on the result.
     """
 
     name: StageName
     state: StageState
-    started_seq: int | None = None
     error: str | None = None
     removed: tuple[Removed, ...] = ()
     file: StoredFile | None = None
+    score: float | None = None
+    notes: tuple[Note, ...] = ()
 
 
 class StoredFile(Struct, frozen=True):
@@ -108,7 +100,11 @@ class Job(Struct, frozen=True):
 
     `info` describes the upload. `max_width_px` and `max_height_px` limit the size of results; None is no limit.
     `thumbnail` is None until it was asked for. `text_states` has an entry for the language of each translation. `role`
-    is one of `domain.plan.Role`. `suggestion` is None until the picture is analyzed.
+    is one of `domain.plan.Role`. `suggestion` is None until the picture is analyzed. `folder` is where the upload was
+    on the sender's disk, "" if that is not known. `quality_target` is None for that of the service. `remaking` says
+    that a result is being made anew; `remake_error` is why that failed the last time. With `only_smaller`, a converted
+    file that is not smaller is not kept. `variants` are the converted picture at those of the requested `widths` that
+    are smaller than its own, the smallest first.
     """
 
     id: str
@@ -123,6 +119,7 @@ class Job(Struct, frozen=True):
     project_name: str
     languages: tuple[str, ...]
     info: ImageInfo
+    status: Status
     max_width_px: int | None = None
     max_height_px: int | None = None
     thumbnail: StoredFile | None = None
@@ -130,35 +127,33 @@ class Job(Struct, frozen=True):
     text_states: Mapping[str, TextState] = {}
     role: str = "informative"
     suggestion: RoleSuggestion | None = None
+    folder: str = ""
+    quality_target: str | float | None = None
+    words: Words = Words()
+    remaking: bool = False
+    remake_error: str | None = None
+    only_smaller: bool = False
+    widths: tuple[int, ...] = ()
+    variants: tuple[SizedFile, ...] = ()
 
-    @property
-    def status(self) -> Status:
-        return derive_status(self.stages)
+    def file(self, variant: Variant) -> StoredFile | None:
+        """One of the files; None if it is not made."""
+        if variant == "original":
+            return self.original
+        return next((stage.file for stage in self.stages if stage.name is MADE_BY[variant]), None)
 
-    @property
-    def optimized(self) -> StoredFile | None:
-        return self._file_of(StageName.OPTIMIZE)
+    def files(self, variant: Variant) -> tuple[StoredFile, ...]:
+        """One of the files, and that at other widths; none if it is not made."""
+        file = self.file(variant)
+        return () if file is None else (file, *(self.variants if variant == "converted" else ()))
 
-    @property
-    def converted(self) -> StoredFile | None:
-        return self._file_of(StageName.CONVERT)
-
-    def _file_of(self, name: StageName) -> StoredFile | None:
-        return next((stage.file for stage in self.stages if stage.name is name), None)
+    def notes(self, variant: Variant) -> tuple[Note, ...]:
+        """The notes on one of the results."""
+        notes = next((stage.notes for stage in self.stages if stage.name is MADE_BY[variant]), ())
+        is_converted = variant == "converted"
+        return conversion_notes(notes, self.file("converted"), self.file("optimized")) if is_converted else notes
 
     @property
     def removed(self) -> tuple[Removed, ...]:
         """The kinds of private data that at least one result does not carry, sorted."""
         return tuple(sorted({kind for stage in self.stages for kind in stage.removed}))
-
-
-def derive_status(stages: Sequence[StageRecord]) -> Status:
-    """The status of a job with these stages. Source: api/README.md, "Status"."""
-    started = [stage for stage in stages if stage.started_seq is not None]
-    open_stages = [stage for stage in stages if stage.state in (StageState.PENDING, StageState.RUNNING)]
-    if not open_stages:
-        failed = any(stage.state is StageState.FAILED for stage in stages)
-        return Status.FAILED if failed else Status.COMPLETED
-    if not started:
-        return Status.PENDING
-    return _STATUS_OF_STAGE[max(started, key=lambda stage: stage.started_seq or 0).name]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict
 
-from imgproc_local.domain.image import READ_ONLY_FORMATS, Format
+from imgproc_local.domain.image import READ_ONLY_FORMATS, ConvertTarget, Format, ImageInfo, ScaledSize
 from imgproc_local.domain.job import StageName
 
 
@@ -61,11 +63,13 @@ TIFF_SIZE_FACTOR = 32
 compressed: 60 megapixels of RGB with 16 bits per sample take 360 MB.
 """
 
-CONVERT_TARGETS = (Format.WEBP, Format.AVIF)
+MAX_WIDTHS = 8
 MAX_LANGUAGES = 10
 MAX_CONTEXT_CHARS = 500
+MAX_FOLDER_CHARS = 1000
 MAX_SIDE_PX = 65_535
 """The largest value of `max_width_px` and `max_height_px`: the longest side that JPEG and GIF can store."""
+WIDTHS_EXPECTED = f"at most {MAX_WIDTHS} integers from 1 to {MAX_SIDE_PX}, separated by commas"
 
 DEFAULT_LANGUAGES = ("en",)
 DEFAULT_PROJECT_NAME = "API Uploads"
@@ -118,6 +122,77 @@ class Plan(Struct, frozen=True):
     max_width_px: int | None = None
     max_height_px: int | None = None
     role: Role = Role.INFORMATIVE
+    folder: str = ""
+    quality_target: Quality | None = None
+    only_smaller: bool = False
+    widths: tuple[int, ...] = ()
+
+    def variant_sizes(self, info: ImageInfo) -> list[ScaledSize]:
+        """The sizes at those of the widths that are smaller than that of the converted file, the largest first."""
+        scaled = info.scaled_within(self.max_width_px, self.max_height_px)
+        width_px = scaled.width_px if scaled else info.display_size_px[0]
+        sizes = (info.scaled_within(each, None) for each in reversed(self.widths) if each < width_px)
+        return [size for size in sizes if size is not None]
+
+    @property
+    def hashed(self) -> dict[str, Any]:
+        """The fields for a hash of the plan, without those that 0.1.0 did not know and that have their defaults: a plan
+        that asks for nothing new has the hash that an earlier release stored.
+        """
+        added = {"role": Role.INFORMATIVE, "folder": "", "quality_target": None, "only_smaller": False, "widths": ()}
+        return {name: value for name, value in asdict(self).items() if (name, value) not in added.items()}
+
+
+_WIDTHS = re.compile(r"\s*[0-9]{1,5}\s*(,\s*[0-9]{1,5}\s*)*")
+
+
+def parse_widths(text: str) -> tuple[int, ...]:
+    """The widths in `text`, separated by commas, sorted and once each. Raises: ValueError, with words for people."""
+    widths = sorted({int(item) for item in text.split(",")}) if _WIDTHS.fullmatch(text) else []
+    if not widths or widths[0] < 1 or widths[-1] > MAX_SIDE_PX or len(widths) > MAX_WIDTHS:
+        raise ValueError(f"widths must be {WIDTHS_EXPECTED}; received {text[:60]!r}.")
+    return tuple(widths)
+
+
+# ---- results made anew: what `POST /images/remake` asks for ----
+
+MAX_ITEMS = 10_000
+"""The items of one request that changes many texts or images."""
+
+_Limit = Annotated[int, Meta(ge=1, le=MAX_SIDE_PX)] | UnsetType | None
+
+
+class RemakeItem(Struct, frozen=True, forbid_unknown_fields=True):
+    image_id: str
+
+
+class RemakeOptions(Struct, frozen=True, kw_only=True):
+    """What is not set stays as it is. A limit of None is none, a quality of None that of the service."""
+
+    format: ConvertTarget | UnsetType = UNSET
+    max_width_px: _Limit = UNSET
+    max_height_px: _Limit = UNSET
+    quality_target: Quality | UnsetType | None = UNSET
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The options that are set, by name."""
+        names = RemakeOptions.__struct_fields__
+        return {name: value for name in names if (value := getattr(self, name)) is not UNSET}
+
+
+class Remake(RemakeOptions, frozen=True, forbid_unknown_fields=True):
+    """The options that change, and the images whose results are made anew."""
+
+    images: Annotated[tuple[RemakeItem, ...], Meta(min_length=1, max_length=MAX_ITEMS)]
+
+    @property
+    def stages(self) -> tuple[StageName, ...]:
+        """The stages whose results are made anew, where a job has them. The format is that of the converted file."""
+        return (StageName.CONVERT,) if self.changes.keys() == {"format"} else (StageName.OPTIMIZE, StageName.CONVERT)
+
+
+# ---- prices ----
 
 
 class Prices(Struct, frozen=True):

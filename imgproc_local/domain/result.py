@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -35,12 +38,20 @@ class NeedsTextReason(StrEnum):
     UNREAD_TEXT = "unread_text"
 
 
+class Review(StrEnum):
+    """What a person did with an alt text: accepted it as it was, or wrote or changed it."""
+
+    ACCEPTED = "accepted"
+    EDITED = "edited"
+
+
 class Translation(Struct, frozen=True):
     """A file name and an alt text in one language. `seo_filename` is a slug (`domain.filename`), without extension.
 
     `needs_text_reason` is None if the alt text can be published. `long_description` is one paragraph, "" if there is
-    none. `model` names the vision model that wrote the texts: its name, for an installed one with the
-    beginning of the digest of its files (`name@0123456789ab`), for one of another program `program:name`; else "".
+    none. `model` names the vision model that wrote the texts: its name, for an installed one with the beginning of the
+    digest of its files (`name@0123456789ab`), for one of another program `program:name`; else "". `review` is None
+    until a person has accepted or edited the alt text.
     """
 
     language_code: str
@@ -50,6 +61,7 @@ class Translation(Struct, frozen=True):
     needs_text_reason: NeedsTextReason | None = None
     long_description: str = ""
     model: str = ""
+    review: Review | None = None
 
     @property
     def needs_text(self) -> bool:
@@ -69,12 +81,56 @@ class TextState(Struct, frozen=True):
 
     `can_undo` and `can_redo` say whether there is an earlier and a later version than the current one. `regenerating`
     says that a request to write the text anew waits or runs; `error` is why the last such request failed, or None.
+    `version` is the number of the current version, which grows with each change and shrinks with an undo.
     """
 
     can_undo: bool = False
     can_redo: bool = False
     regenerating: bool = False
     error: str | None = None
+    version: int = 1
+
+
+class TextName(Struct, frozen=True, forbid_unknown_fields=True):
+    """The text of an image in a language. `version` is the one that it must have to be changed; None is any."""
+
+    image_id: str
+    language_code: str
+    version: int | None = None
+
+
+class TextEdit(TextName, frozen=True):
+    """What a person changes in a text: `words` are those of `seo_alt_text`, `seo_filename` and `long_description` that
+    change. An alt text of "" says that the picture is decorative. `new_slug` is the file name that follows from the alt
+    text, if any.
+    """
+
+    words: Mapping[str, str] = {}
+    new_slug: str = ""
+
+
+class NewTexts(Struct, frozen=True):
+    """How texts are written anew.
+
+    `replaces_person` includes texts that a person wrote. `from_language` is the language whose text is translated; None
+    has the picture described. With `adds_languages`, a picture gets the texts that it lacks.
+    """
+
+    replaces_person: bool = False
+    from_language: str | None = None
+    adds_languages: bool = False
+
+
+class StoredText(Translation, frozen=True, kw_only=True):
+    """A text in force with the identifiers of its image and job, and the fields of its `TextState`."""
+
+    image_id: str
+    job_id: str
+    can_undo: bool
+    can_redo: bool
+    regenerating: bool
+    error: str | None
+    version: int
 
 
 WORD_LIMITS = {"caption": 2000, "keywords": 100, "credit": 250}
@@ -90,6 +146,12 @@ class Words(Struct, frozen=True, omit_defaults=True):
     caption: str | None = None
     keywords: tuple[str, ...] | None = None
     credit: str | None = None
+
+
+def one_line(text: str) -> str:
+    """`text` in Unicode NFC and without control characters; each run of white space becomes one space."""
+    words = " ".join(unicodedata.normalize("NFC", text).split())
+    return "".join(each for each in words if unicodedata.category(each) != "Cc")
 
 
 class Note(StrEnum):
@@ -115,6 +177,17 @@ _NOTES = {
     Note.TONE_MAPPED: "The picture is HDR, and the file shows it as displays without HDR do.",
     Note.NOT_LOSSLESS: "This JPEG can't become a JPEG XL without loss, so it was encoded at the target score.",
 }
+
+
+class _Sized(Protocol):
+    @property
+    def size_bytes(self) -> int: ...
+
+
+def conversion_notes(notes: tuple[Note, ...], converted: _Sized | None, optimized: _Sized | None) -> tuple[Note, ...]:
+    """The notes on a converted file, with the one that follows from its size."""
+    is_larger = converted and optimized and converted.size_bytes >= optimized.size_bytes
+    return (*notes, Note.LARGER_THAN_OPTIMIZED) if is_larger else notes
 
 
 class SuggestedRole(StrEnum):

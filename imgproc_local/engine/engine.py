@@ -12,17 +12,33 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
-from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound, StorageFailed
+import msgspec
+from msgspec.structs import asdict
+
+from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound, ServiceError, StorageFailed
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName
-from imgproc_local.domain.plan import ACCEPTED_FORMATS, ACCEPTED_LOCALLY, STAGES, Affordability, Operation, Plan, Prices
+from imgproc_local.domain.plan import (
+    ACCEPTED_FORMATS,
+    ACCEPTED_LOCALLY,
+    STAGES,
+    Affordability,
+    Operation,
+    Plan,
+    Prices,
+    Remake,
+    RemakeItem,
+)
+from imgproc_local.domain.result import NewTexts, StoredText, TextName
 from imgproc_local.engine.pipeline import Pipeline
 from imgproc_local.engine.runner import Runner
+from imgproc_local.engine.stage import Output
 from imgproc_local.storage.blobs import Blobs, Incoming
 from imgproc_local.storage.jobs import Jobs, Submission
 from imgproc_local.storage.stages import Stages
-from imgproc_local.storage.translations import Translations
+from imgproc_local.storage.translations import Outcome, Translations
 
 log = logging.getLogger(__name__)
 
@@ -282,23 +298,46 @@ class Engine:
         await self._blobs.remove(files)
 
     async def regenerate(
-        self, job: Job, language_code: str, *, replaces_person: bool, is_local: bool, timeout_s: float
-    ) -> Job:
-        """Request that one text is written anew. Returns the job when that is done or has failed, or after `timeout_s`.
+        self, account_id: str, names: Sequence[TextName], wanted: NewTexts, *, is_local: bool
+    ) -> list[Outcome]:
+        """Request that texts are written anew. `is_local` is as in `accept`. Raises: StorageFailed."""
 
-        While a request for the text waits or runs, another call only waits for it. `is_local` is as in `accept`.
-        A text that a person wrote is replaced only with `replaces_person`.
-        Raises: NotFound, TextOfPerson, OriginalRemoved, QueueFull, InsufficientCredits: nothing was stored.
+        def price_of(role: str) -> int:
+            # a text is translated for a decorative picture, too
+            return 0 if is_local else self._prices.of(StageName.ANALYZE, 1, "" if wanted.from_language else role)
+
+        requested = await self._translations.request(account_id, names, wanted, price_of)
+        self._wake_lanes()
+        return requested
+
+    async def rewritten(self, text: StoredText, account_id: str, timeout_s: float) -> StoredText:
+        """The text when it is written anew or that has failed, or after `timeout_s`; as it was if it can't be read."""
+        name = TextName(text.image_id, text.language_code)
+        with suppress(NotFound, StorageFailed):  # what was requested stays requested
+            await self.wait(
+                text.job_id, timeout_s, is_done=lambda job: not job.text_states[text.language_code].regenerating
+            )
+            (now,) = await self._translations.read(account_id, [name])
+            return now if isinstance(now, StoredText) else text
+        return text
+
+    async def remake(self, account_id: str, wanted: Remake, *, is_local: bool) -> list[RemakeItem | ServiceError]:
+        """Request results of finished jobs anew. Returns the images, or why that is not possible, in their place.
+
+        The results in force are served until the new ones replace them. `is_local` is as in `accept`.
+        Raises: QueueFull, InsufficientCredits: nothing was stored.
         """
-        price = 0 if is_local else self._prices.of(StageName.ANALYZE, 1, job.role)
-        job, is_new = await self._translations.request(job.id, language_code, price, replaces_person=replaces_person)
-        if is_new:
-            self._wake_lanes()
-        if not timeout_s:
-            return job
-        return await self.wait(
-            job.id, timeout_s, is_done=lambda job: not job.text_states[language_code].regenerating, last=job
-        )
+        prices = {stage: 0 if is_local else self._prices.of(stage, 0) for stage in wanted.stages}
+        job_ids, outcomes = await self._stored_stages.request_remakes(account_id, wanted, prices)
+        for job_id in job_ids:
+            self.updates.publish(job_id, account_id)
+        self._wake_lanes()
+        return outcomes
+
+    async def preview(self, job: Job, stage: StageName, changes: Mapping[str, Any]) -> Output:
+        """The output of a stage with these of the options of `RemakeOptions` changed; see `Runner.preview`."""
+        plan = {**asdict(await self._stored_stages.plan_of(job)), **changes, "only_smaller": False, "widths": ()}
+        return await self._runner.preview(job, stage, msgspec.convert(plan, Plan))
 
     async def start(self) -> None:
         """Requeue what an earlier process left running, remove the files it left, then start to claim stages."""
@@ -314,9 +353,10 @@ class Engine:
         self._runner.start()
 
     def end_waits(self) -> None:
-        """End what waits for a change of a job, and uploads that are being read: the service is stopping."""
+        """End what waits for a change of a job, uploads that are being read, and a preview: the service is stopping."""
         self.updates.close()
         self._reader.close()
+        self._runner.end_preview()
 
     async def stop(self) -> None:
         """Stop claiming, cancel running stages, and return within seconds. No accepted job is lost."""

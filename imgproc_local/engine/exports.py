@@ -77,6 +77,7 @@ _CLOSED = "The connection was closed."
 _CHUNK_BYTES = 512 * 1024
 _MAX_MEMORY_BYTES = 8 * 1024 * 1024
 
+_FindDamage = Callable[[StoredFile], MissingReason | None]
 _WriteTexts = Callable[[TextsWork, threading.Event], Path]
 """Writes texts into a copy of a picture and returns its temporary file. Blocks; raises soon after the event is set.
 
@@ -88,7 +89,7 @@ Raises: ServiceError, WorkerError.
 
 
 class _PlannedFile(Struct, frozen=True):
-    """A stored file and its name in the archive. `gets_texts` says whether alt texts are to be written into it."""
+    """A stored file and its name in the archive. `gets_texts` says whether texts or words are to be written into it."""
 
     name: str
     variant: Variant
@@ -127,9 +128,7 @@ class ExportPlan(Struct, frozen=True):
         return sum(file.stored.size_bytes for file in self.files)
 
 
-def make_plan(
-    request: ExportFields, jobs: Sequence[Job], find_damage: Callable[[StoredFile], MissingReason | None]
-) -> ExportPlan:
+def make_plan(request: ExportFields, jobs: Sequence[Job], find_damage: _FindDamage) -> ExportPlan:
     """The plan for the images of `jobs`, in their order. `find_damage` says whether a file is missing or damaged."""
     needs_text: list[NeededText] = []
     missing: list[MissingFile] = []
@@ -163,39 +162,31 @@ def require_complete(request: ExportFields, plan: ExportPlan) -> None:
 
 def _requested_files(request: ExportFields, jobs: Iterable[Job]) -> dict[str, int]:
     """The sizes of the requested files by their SHA-256, without files that were removed because of their age."""
-    files = [_stored_files(job)[variant] for job in jobs for variant in _variants(job, request)]
-    return {file.sha256: file.size_bytes for file in files if file is not None and not file.expired}
+    files = [file for job in jobs for variant in _variants(job, request) for file in job.files(variant)]
+    return {file.sha256: file.size_bytes for file in files if not file.expired}
 
 
 def _choose_files(
-    job: Job,
-    request: ExportFields,
-    find_damage: Callable[[StoredFile], MissingReason | None],
-    missing: list[MissingFile],
+    job: Job, request: ExportFields, find_damage: _FindDamage, missing: list[MissingFile]
 ) -> dict[Variant, StoredFile]:
     """The files of `job` for the archive, by variant. Those that are missing from it are added to `missing`."""
-    files: dict[Variant, StoredFile] = {}
-    reasons: dict[Variant, MissingReason] = {}
-    for variant in _variants(job, request):
-        stored, state = _stored_files(job)[variant], _states(job).get(variant)
-        reason: MissingReason | None
-        if stored is not None:
-            reason = "removed" if stored.expired else find_damage(stored)
-        elif state is None:
-            reason = "not_requested"
-        else:
-            reason = "failed" if state is StageState.FAILED else "unfinished"
-        if reason is not None:
-            reasons[variant] = reason
-        elif stored is not None:
-            files[variant] = stored
+    reasons = {variant: _reason(job, variant, find_damage) for variant in _variants(job, request)}
+    files = {variant: file for variant, reason in reasons.items() if not reason and (file := job.file(variant))}
     missing.extend(
         MissingFile(job.image_id, job.original_filename, variant, reason)
         for variant, reason in reasons.items()
         # a job of one operation lacks the other results on purpose; a requested image without any file is reported
-        if reason != "not_requested" or not (files or request.images is None)
+        if reason and (reason != "not_requested" or not (files or request.images is None))
     )
     return files
+
+
+def _reason(job: Job, variant: Variant, find_damage: _FindDamage) -> MissingReason | None:
+    """Why a file of `job` can't be exported; None if it can."""
+    if files := job.files(variant):
+        return "removed" if files[0].expired else next(filter(None, map(find_damage, files)), None)
+    state = _states(job).get(variant)
+    return "not_requested" if state is None else "failed" if state is StageState.FAILED else "unfinished"
 
 
 def _variants(job: Job, request: ExportFields) -> list[Variant]:
@@ -205,20 +196,12 @@ def _variants(job: Job, request: ExportFields) -> list[Variant]:
     """
     wanted = set(request.variants)
     if "best" in wanted:
-        states, stored = _states(job), _stored_files(job)
+        states = _states(job)
         made = [variant for variant in states if states[variant] is not StageState.FAILED]
-
-        def size_bytes(variant: Variant) -> int:
-            return file.size_bytes if (file := stored[variant]) else 0
-
         candidates: list[Variant] = made or list(states) or ["optimized"]
-        best: Variant = min(candidates, key=size_bytes)
+        best: Variant = min(candidates, key=lambda variant: file.size_bytes if (file := job.file(variant)) else 0)
         wanted.add(best)
     return [variant for variant in VARIANTS if variant in wanted]
-
-
-def _stored_files(job: Job) -> dict[Variant, StoredFile | None]:
-    return {"optimized": job.optimized, "converted": job.converted, "original": job.original}
 
 
 def _states(job: Job) -> dict[Variant, StageState]:
@@ -355,6 +338,7 @@ def _json_table(
             "original_filename": planned.job.original_filename,
             "project": planned.job.project_name,
             "created_at": planned.job.created_at,
+            "words": planned.job.words,
             "files": files,
             "translations": _texts(planned.job),
         }
@@ -479,7 +463,7 @@ class Export:
     def _with_texts(self, planned: _PlannedImage, file: _PlannedFile, failures: list[dict[str, str]]) -> Path | None:
         """A temporary file with the texts, None if they can't be written. Raises: ExportBroken."""
         stored = file.stored
-        damage = self._blobs.find_damage(stored.sha256, stored.size_bytes)
+        damage = self._blobs.find_damage(stored)
         if damage is not None:
             raise ExportBroken(f"The file {stored.sha256} is {damage} in the data folder.")
         work = TextsWork(os.fsencode(self._blobs.path(stored.sha256)), stored.format, planned.job.translations)
@@ -579,8 +563,13 @@ class Exporter:
         async with AsyncExitStack() as resources:
             self.running[account_id] += 1
             resources.callback(self.running.subtract, [account_id])
-            jobs = await self._requested_jobs(account_id, request)
-            await resources.enter_async_context(self._blobs.leased(_requested_files(request, jobs)))
+            leased: dict[str, int] = {}
+            for _ in range(5):  # a result may be replaced between reading the jobs and leasing its file
+                jobs = await self._requested_jobs(account_id, request)
+                if (wanted := _requested_files(request, jobs)) == leased:
+                    break
+                await resources.enter_async_context(self._blobs.leased(wanted))
+                leased = wanted
             plan = await self._plan(request, jobs)
             require_complete(request, plan)
             return Export(plan, resources.pop_all(), self._blobs, self._write_texts)
@@ -618,7 +607,7 @@ class Exporter:
         """Whether a file is missing or damaged. Reads it unless it was compared with its SHA-256 before."""
         if self._ended:
             raise ServiceStopping
-        damage = self._blobs.find_damage(stored.sha256, stored.size_bytes)
+        damage = self._blobs.find_damage(stored)
         if damage is not None:
             log.error("The file %s of an export is %s in the data folder", stored.sha256, damage)
         return damage

@@ -56,7 +56,7 @@ class CancellationToken:
         """Return at once while the work is wanted.
 
         Raises:
-            StageCancelled: the job was deleted or the service is stopping.
+            StageCancelled: the job was deleted, a newer preview was requested, or the service is stopping.
             StageTimedOut: the timeout has passed.
         """
         if self._cancelled.is_set():
@@ -268,11 +268,12 @@ class Pipeline(Struct, frozen=True):
     """The stages, and the worker processes that they run in.
 
     With `lanes`, several threads may use it, and the stages of a picture run at the same time. Without, one thread at a
-    time may use it, and stages run one after the other. After `cancelled` was set, stages fail soon.
+    time may use it, and stages run one after the other. After `cancelled` was set, stages fail soon. `options`
+    returns those for a stage that begins now.
     """
 
     stages: tuple[Stage, ...]
-    options: Options
+    options: Callable[[], Options]
     workers: Workers
     reader: Reader
     timeout_s: float
@@ -327,7 +328,7 @@ def run_stages(
     """
     file.stat()
     original = original_name(name, default=f"image.{picture.info.format.value}")
-    work = WorkItem(os.fsencode(file), picture.info, plan, original, pipeline.options, picture.record)
+    work = WorkItem(os.fsencode(file), picture.info, plan, original, pipeline.options(), picture.record)
     stages = [stage for stage in pipeline.stages if stage.name in STAGES[plan.operation] and stage.name in wanted]
     if pipeline.lanes is None:
         return [_result(pipeline, stage, work) for stage in stages]

@@ -8,15 +8,17 @@ could be removed. The kinds of data that were removed are part of the output.
 A picture that is scaled down is always encoded again: the result has the requested width and height, even in the rare
 case that it takes more bytes than the original. A TIFF, JPEG XL or HEIC always becomes a JPEG or PNG.
 
-An outside compression service, if configured, is asked first, except for pictures that must be encoded again or may not
-be sent. If it fails, sends a different picture or none that is smaller, the local codecs do the work, and the log says
-why. Worker processes read and write the pictures; the process of the engine sends them to the service.
+An outside compression service, if configured, is asked first, except for pictures that must be encoded again, that have
+a quality of their own, which no such service can be told, or that may not be sent. If it fails, sends a different
+picture or none that is smaller, the local codecs do the work, and the log says why. Worker processes read and write the
+pictures; the process of the engine sends them to the service.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,10 +26,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, StageFailed
-from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.image import EVERYTHING, Format, ImageInfo
 from imgproc_local.domain.job import StageName
+from imgproc_local.domain.plan import target_score
 from imgproc_local.domain.result import Translation
-from imgproc_local.engine.pipeline import CancellationToken
+from imgproc_local.engine.pipeline import CancellationToken, FileToRead, memory_to_read
 from imgproc_local.engine.stage import CODECS_LANE, Output, Stage, WorkItem
 from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, Workers, memory_limit_bytes
 
@@ -73,7 +76,26 @@ def _output(made: Encoded, picture: Picture) -> Output:
 def _result_options(work: WorkItem) -> ResultOptions:
     from imgproc_local.codecs.picture.source import ResultOptions
 
-    return ResultOptions(work.options.target_score, work.options.effort)
+    requested = work.plan.quality_target
+    target = work.options.target_score if requested is None else target_score(requested)
+    return ResultOptions(target, work.options.effort)
+
+
+class JxlFile(Struct, frozen=True):
+    """A JPEG XL. Its path is bytes, because the name of a folder need not be valid UTF-8."""
+
+    path: bytes
+
+
+def jpeg_of(file: JxlFile, check_stop: CheckStop) -> Output:
+    """The JPEG that a JPEG XL was made of without loss; an output without a file if there is none. Runs in a worker.
+
+    Raises: BrokenImage.
+    """
+    from imgproc_local.codecs.picture import other_decoders
+
+    check_stop()
+    return Output(data=other_decoders.jpeg_of(Path(os.fsdecode(file.path)).read_bytes()), format=Format.JPEG)
 
 
 # ---- the outside service ----
@@ -116,7 +138,7 @@ def optimize_stage(workers: Workers, service: Tinify | None = None) -> Stage:
 
     def run(work: WorkItem, check_stop: CheckStop) -> Output:
         by_service = None
-        if service is not None and not work.must_be_encoded:
+        if service is not None and not work.must_be_encoded and work.plan.quality_target is None:
             by_service = _optimized_by(service, workers, work, check_stop)
         return by_service or workers.run(optimize, work, memory_limit_bytes(work.info), check_stop)
 
@@ -185,7 +207,11 @@ def write_texts(workers: Workers, timeout_s: float, work: TextsWork, cancelled: 
     Raises: StageFailed, BadImage, StorageFailed, WorkerError; StageCancelled, soon after `cancelled` is set.
     """
     check_stop = CancellationToken(timeout_s, cancelled).check
-    output = workers.run(with_texts, work, MEMORY_WITHOUT_PIXELS, check_stop)
+    memory_bytes = MEMORY_WITHOUT_PIXELS
+    if work.format is Format.JXL:  # one that was made of a JPEG is made again of the JPEG with the texts
+        file = FileToRead(work.path, (Format.JXL,), sys.maxsize, EVERYTHING)
+        memory_bytes = workers.run(memory_to_read, file, memory_bytes, check_stop)
+    output = workers.run(with_texts, work, memory_bytes, check_stop)
     if output.path is None:
         raise StageFailed("The worker process returned no file.")
     return Path(output.path)

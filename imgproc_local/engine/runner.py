@@ -10,11 +10,11 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from pathlib import Path
+from contextlib import AsyncExitStack, suppress
 
 from imgproc_local.domain.errors import NotFound, NoWorker, StageCancelled, StageFailed, StorageFailed
-from imgproc_local.domain.job import Job, StageName, StoredFile
+from imgproc_local.domain.job import MADE_BY, Job, SizedFile, StageName, StoredFile
+from imgproc_local.domain.plan import Plan
 from imgproc_local.engine.pipeline import CancellationToken, Outcome, Pipeline, error_message
 from imgproc_local.engine.stage import Output, WorkItem
 from imgproc_local.storage.blobs import Blobs, WorkerFile
@@ -48,7 +48,10 @@ class Runner:
         """Called with each stage that has run, its outcome and the seconds that it took; none for previews."""
         self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[CancellationToken, str] = {}
-        """The jobs of the running stages."""
+        """The jobs of the running stages and previews."""
+        self._preview = CancellationToken(0)
+        """That of the last preview. One runs at a time."""
+        self._preview_lock = asyncio.Lock()
         self._without_worker: dict[str, str] = {}
         """Why the last stage of a task had no worker, by the name of the task."""
         self._stopping = False
@@ -65,6 +68,29 @@ class Runner:
         for token, running_job_id in self._running.items():
             if running_job_id == job_id:
                 token.cancel()
+
+    async def preview(self, job: Job, stage: StageName, plan: Plan) -> Output:
+        """The output of a stage with another plan, beside the lanes; it is not stored. The caller deletes its file.
+
+        A later call cancels this one. Raises: what the stage raises; StageCancelled.
+        """
+        self.end_preview()
+        self._preview = token = CancellationToken(self._pipeline.timeout_s)
+        self._running[token] = job.id
+        claimed = ClaimedStage(job, stage, "stage", row_ids=(), attempts=1, plan=plan)
+        try:
+            async with self._preview_lock:
+                outcome, _ = await asyncio.to_thread(self._run_stage, claimed, token)
+        finally:
+            token.cancel()
+            del self._running[token]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def end_preview(self) -> None:
+        """Cancel the preview that is being made."""
+        self._preview.cancel()
 
     async def stop(self) -> None:
         """Stop claiming, cancel running stages, and wait at most 5 seconds for them."""
@@ -132,19 +158,23 @@ class Runner:
         try:
             await self._record(claimed, outcome)
         finally:
-            if isinstance(outcome, Output) and outcome.path is not None:
-                await asyncio.to_thread(Path(outcome.path).unlink, missing_ok=True)
+            for path in outcome.paths if isinstance(outcome, Output) else ():
+                await asyncio.to_thread(path.unlink, missing_ok=True)
 
     def _run_stage(self, claimed: ClaimedStage, token: CancellationToken) -> tuple[Outcome, float]:
         """Check the original and run the stage. Runs on a thread of the lane."""
         token.check()
         original = claimed.job.original
-        damage = self._blobs.find_damage(original.sha256, original.size_bytes)
+        damage = self._blobs.find_damage(original)
         if damage is not None:
             return StageFailed(f"The uploaded file is {damage} in the data folder. Send the picture again."), 0.0
         file = os.fsencode(self._blobs.path(original.sha256))
         name = claimed.job.original_filename
-        work = WorkItem(file, claimed.info, claimed.plan, name, self._pipeline.options, claimed.record)
+        options, present = self._pipeline.options(), claimed.job.file("optimized") or original
+        work = WorkItem(
+            *(file, claimed.job.info, claimed.plan, name, options, claimed.record, claimed.translated),
+            bytes_to_beat=present.size_bytes,
+        )
         stage = next(stage for stage in self._pipeline.stages if stage.name == claimed.stage)
         return self._pipeline.run(stage, work, token)
 
@@ -175,7 +205,15 @@ class Runner:
             else:
                 if changed is not None:
                     self._publish(changed.id, changed.account_id)
+                    await self._remove_replaced(claimed)
                 return
+
+    async def _remove_replaced(self, claimed: ClaimedStage) -> None:
+        """Delete the files that a new result has replaced; if that fails, the next start deletes them."""
+        if claimed.kind == "remake":
+            files = (file for variant in MADE_BY for file in claimed.job.files(variant))
+            with suppress(StorageFailed):
+                await self._blobs.remove(file.sha256 for file in files)
 
     async def _pause(self, claimed: ClaimedStage, error: StorageFailed) -> None:
         log.error("Stage %s of job %s is tried again: %s", claimed.stage, claimed.job.id, error.message)
@@ -189,15 +227,22 @@ class Runner:
         if isinstance(outcome, Exception):
             message = error_message(outcome, claimed.stage, f"job {claimed.job.id}")
             return await self._stored_stages.record_failed(claimed, message)
+        made = outcome.texts, outcome.removed, outcome.suggestion, outcome.score, outcome.notes
         if outcome.path is None:
             file = claimed.job.original if outcome.keeps_original else None
-            return await self._stored_stages.record_done(
-                claimed, file, outcome.texts, outcome.removed, outcome.suggestion
-            )
+            return await self._stored_stages.record_done(claimed, file, *made)
+        new_format = outcome.format or claimed.job.info.format
         with suppress(NotFound):
-            async with self._blobs.stored(WorkerFile(Path(outcome.path))) as blob:
-                file = StoredFile(blob.sha256, blob.size_bytes, outcome.format or claimed.info.format)
-                changed = await self._stored_stages.record_done(claimed, file, outcome.texts, outcome.removed)
+            async with AsyncExitStack() as stored:
+                opened = [self._blobs.stored(WorkerFile(path)) for path in outcome.paths]
+                blob, *others = [await stored.enter_async_context(each) for each in opened]
+                file = StoredFile(blob.sha256, blob.size_bytes, new_format)
+                sized = zip(others, outcome.variants, strict=True)
+                variants = [
+                    SizedFile(at.sha256, at.size_bytes, new_format, width_px=size.width_px, height_px=size.height_px)
+                    for at, size in sized
+                ]
+                changed = await self._stored_stages.record_done(claimed, file, *made, variants)
                 if changed is None:  # leave the block with an error, which removes the file again
                     raise NotFound("The job was deleted while this stage ran.")
                 return changed

@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Disclosure, Format, ImageInfo, ScaledSize
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.plan import Effort, Plan
+from imgproc_local.domain.plan import MAX_WIDTHS, Effort, Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Note, RoleSuggestion, Translation
 
@@ -55,6 +55,8 @@ class WorkItem(Struct, frozen=True):
     original_filename: str
     options: Options
     record: bytes | None = None
+    translated: Translation | None = None
+    bytes_to_beat: int = 0
 
     @property
     def result_size(self) -> ScaledSize | None:
@@ -81,6 +83,15 @@ class WorkItem(Struct, frozen=True):
         return read_picture(self.original, self.info.format, self.info.pixels, self.options.disclosure)
 
 
+class SizedOutput(Struct, frozen=True):
+    """The file of an `Output` at another width: `data` and `path` are as there."""
+
+    width_px: int
+    height_px: int
+    data: bytes | None = None
+    path: str | None = None
+
+
 class Output(Struct, frozen=True):
     """What a stage made: texts, a file in `format`, or nothing but `keeps_original`.
 
@@ -88,7 +99,8 @@ class Output(Struct, frozen=True):
     at `path`. `keeps_original` says that the original itself is the result, because nothing smaller was found.
     `removed` are the kinds of private data that the original holds and the result does not, sorted. `suggestion` is the
     role that the picture seems to have. `score` is that of a lossy file against the original, None if it was not
-    measured. `notes` say what the file could not carry, or why it was not kept.
+    measured. `notes` say what the file could not carry, or why it was not kept. `variants` are those at other
+    widths.
     """
 
     texts: tuple[Translation, ...] = ()
@@ -100,6 +112,12 @@ class Output(Struct, frozen=True):
     removed: tuple[Removed, ...] = ()
     score: float | None = None
     notes: tuple[Note, ...] = ()
+    variants: Annotated[tuple[SizedOutput, ...], Meta(max_length=MAX_WIDTHS)] = ()
+
+    @property
+    def paths(self) -> list[Path]:
+        """Its files, the variants last. The caller of a worker deletes them."""
+        return [Path(path) for path in (self.path, *(each.path for each in self.variants)) if path is not None]
 
 
 class Stage(Struct, frozen=True):

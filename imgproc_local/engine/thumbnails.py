@@ -6,18 +6,12 @@ import asyncio
 import logging
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
-from imgproc_local.domain.errors import (
-    BadImage,
-    BrokenImage,
-    CheckStop,
-    NotFound,
-    StageTimedOut,
-    StorageFailed,
-)
+from imgproc_local.domain.errors import BadImage, BrokenImage, CheckStop, NotFound, StageTimedOut, StorageFailed
 from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import Job
 from imgproc_local.engine.pipeline import OnDemand
@@ -74,8 +68,6 @@ class Thumbnails:
         Raises: NotFound, if the upload was removed or is damaged; BrokenImage, if no thumbnail can be made of it;
             ServiceStopping; StorageFailed, also if no worker can be started.
         """
-        if job.original.expired:
-            raise NotFound("This file was removed because of its age. Send the picture again to process it anew.")
         if (stored := await self._read(job)) is not None:
             return stored
         failed_s, message = self._failures.get(job.id, (0.0, ""))
@@ -87,25 +79,18 @@ class Thumbnails:
         return await asyncio.shield(self._making[job.id])
 
     async def _read(self, job: Job) -> bytes | None:
-        """The stored thumbnail; None if there is none, or it is damaged."""
-        file = job.thumbnail
-        if file is None or await self._blobs.damage(file.sha256, file.size_bytes) is not None:
-            return None
-        try:
-            return await asyncio.to_thread(self._blobs.path(file.sha256).read_bytes)
-        except OSError:  # deleted with its job since it was compared
-            return None
+        """The stored thumbnail; None if there is none, it is damaged, or its upload was removed."""
+        if job.thumbnail is not None and not job.original.expired:
+            with suppress(NotFound, OSError):  # it may be deleted with its job after it was compared
+                return await asyncio.to_thread((await self._blobs.intact(job.thumbnail)).read_bytes)
+        return None
 
     async def _make(self, job_id: str) -> bytes:
         try:
             job = await self._jobs.get(job_id)
             if (stored := await self._read(job)) is not None:  # another request had it made meanwhile
                 return stored
-            damage = await self._blobs.damage(job.original.sha256, job.original.size_bytes)
-            if damage is not None:
-                log.error("The file %s of a job is %s in the data folder", job.original.sha256, damage)
-                raise NotFound(f"This file is {damage} in the data folder; `imgproc-local doctor` says what to do.")
-            source = ThumbnailSource(os.fsencode(self._blobs.path(job.original.sha256)), job.info)
+            source = ThumbnailSource(os.fsencode(await self._blobs.intact(job.original)), job.info)
             webp = await self._on_demand.run_soon(make_thumbnail, source, memory_limit_bytes(job.info))
             await self._store(job_id, webp)
             return webp

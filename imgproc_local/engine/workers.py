@@ -39,7 +39,7 @@ from msgspec.structs import replace
 from imgproc_local.domain import errors
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo
-from imgproc_local.engine.stage import Output
+from imgproc_local.engine.stage import Output, SizedOutput
 from imgproc_local.system import piped_child, sandbox
 from imgproc_local.system.piped_child import PipedChild
 from imgproc_local.system.threads import started_threads
@@ -48,6 +48,7 @@ log = logging.getLogger(__name__)
 
 _A = TypeVar("_A", bound=msgspec.Struct)
 _R = TypeVar("_R")
+_Made = TypeVar("_Made", Output, SizedOutput)
 
 _POLL_S = 0.05
 """How often the deadline, the cancellation and the memory of a busy worker are checked."""
@@ -75,7 +76,7 @@ _NEAR_LIMIT = 0.6
 get no memory often report damaged data instead. Pictures without defects need less than this share.
 """
 _RESULT_FILE = "result"
-"""The name, in the worker's folder, of the file that holds `Output.data`."""
+"""The name, in the worker's folder, of the file that holds `Output.data`; those of variants add their number."""
 
 
 class WorkerError(Exception):
@@ -278,7 +279,9 @@ class Workers:
         if not isinstance(result, Output) or result.path is None:
             return result  # type: ignore[return-value] # it was decoded as this type, or None is of this type
         path = self._moved(worker, _RESULT_FILE)
-        return replace(result, path=path)
+        variants = enumerate(result.variants)
+        moved = tuple(replace(each, path=self._moved(worker, f"{_RESULT_FILE}-{number}")) for number, each in variants)
+        return replace(result, path=path, variants=moved)
 
     def _moved(self, worker: _Worker, name: str) -> str:
         """The path of a file from the worker's folder in that of results. Raises: ServiceError."""
@@ -434,10 +437,11 @@ def _answer(request: _Request, folder: Path) -> _Answer[Any]:
         result = request.function(request.argument, lambda: None)
         if isinstance(result, Output) and result.data is not None:
             try:
-                (folder / _RESULT_FILE).write_bytes(result.data)
+                variants = enumerate(result.variants)
+                written = tuple(_written(each, folder / f"{_RESULT_FILE}-{number}") for number, each in variants)
+                result = replace(_written(result, folder / _RESULT_FILE), variants=written)
             except OSError as error:
                 raise errors.StorageFailed(f"The result of a stage can't be written ({error.strerror}).") from error
-            result = replace(result, data=None, path=_RESULT_FILE)
         return _Answer(result)
     except errors.ServiceError as error:
         return _Answer(error_code=error.code, error_message=error.message)
@@ -445,6 +449,12 @@ def _answer(request: _Request, folder: Path) -> _Answer[Any]:
         return _Answer(error_code=_OUT_OF_MEMORY)
     except Exception:
         return _Answer(error_code="", error_message=traceback.format_exc())
+
+
+def _written(made: _Made, file: Path) -> _Made:
+    """The same with its data in a file of the worker's folder."""
+    file.write_bytes(made.data or b"")
+    return replace(made, data=None, path=file.name)
 
 
 class _Collector(logging.Handler):

@@ -264,11 +264,15 @@ async def project_of_plan(tx: Transaction, account_id: str, plan: Plan) -> str:
     """
     if plan.project_id is not None:
         return await require_project(tx, account_id, plan.project_id)
-    project_id = await tx.value("project_by_name", {"account_id": account_id, "name": plan.project_name})
+    return await project_named(tx, account_id, plan.project_name)
+
+
+async def project_named(tx: Transaction, account_id: str, name: str) -> str:
+    """The id of the account's project of this name, which is created if there is none."""
+    project_id = await tx.value("project_by_name", {"account_id": account_id, "name": name})
     if project_id is None:
         project_id = new_id()
-        names = {"id": project_id, "account_id": account_id, "name": plan.project_name}
-        await tx.run("insert_project", {**names, "at": tx.at})
+        await tx.run("insert_project", {"id": project_id, "account_id": account_id, "name": name})
     return str(project_id)
 
 

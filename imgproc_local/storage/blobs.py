@@ -28,7 +28,8 @@ from typing import IO, Literal
 
 from msgspec import Struct
 
-from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.domain.errors import NotFound, StorageFailed
+from imgproc_local.domain.job import StoredFile
 from imgproc_local.system.files import PRIVATE_FOLDER, fsync_folder, hash_file, is_disk_full
 
 log = logging.getLogger(__name__)
@@ -167,21 +168,27 @@ class Blobs:
             fsync_folder(target.parent)
             fsync_folder(self._files)
 
-    async def damage(self, sha256: str, size_bytes: int) -> Damage | None:
-        """What is wrong with a stored file of `size_bytes`; None if its content is right.
+    async def intact(self, file: StoredFile) -> Path:
+        """The path of a file of a job. Raises: NotFound, if it was removed, is missing or damaged; StorageFailed."""
+        if file.expired:
+            raise NotFound("This file was removed because of its age. Send the picture again to process it anew.")
+        damage = await asyncio.to_thread(self.find_damage, file)
+        if damage is not None:
+            log.error("The file %s of a job is %s in the data folder", file.sha256, damage)
+            raise NotFound(f"This file is {damage} in the data folder; `imgproc-local doctor` says what to do.")
+        return self.path(file.sha256)
+
+    def find_damage(self, file: StoredFile) -> Damage | None:
+        """What is wrong with a file of a job; None if its content is right. Blocks.
 
         The file is read only if it has changed since it was last compared. Raises: StorageFailed.
         """
-        return await asyncio.to_thread(self.find_damage, sha256, size_bytes)
-
-    def find_damage(self, sha256: str, size_bytes: int) -> Damage | None:
-        """As `damage`, but blocks."""
-        path = self.path(sha256)
+        path = self.path(file.sha256)
         with _storage_errors():
             try:
                 status = path.stat()
                 state = status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-                is_intact = status.st_size == size_bytes and _hash_of_state(path, state) == sha256
+                is_intact = status.st_size == file.size_bytes and _hash_of_state(path, state) == file.sha256
                 return None if is_intact else "damaged"
             except (FileNotFoundError, IsADirectoryError):
                 return "missing"

@@ -19,6 +19,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.system.files import PRIVATE_FILE, is_disk_full
 
@@ -28,44 +30,10 @@ if TYPE_CHECKING:
 Row = sqlite3.Row
 Parameters = Mapping[str, Any]
 Clock = Callable[[], datetime]
+_AS_JSON = (list, tuple, Mapping, msgspec.Struct)
 
-SCHEMA = 10
+SCHEMA = 12
 """The `user_version` of a database with the schema of this program."""
-STEPS = {
-    7: """
-ALTER TABLE jobs ADD COLUMN thumbnail_sha256 TEXT;
-ALTER TABLE jobs ADD COLUMN thumbnail_size INTEGER;
-DROP INDEX stages_pending;
-DROP INDEX stages_by_client;
-""",
-    8: """
-DROP INDEX stages_with_output;
-DROP INDEX IF EXISTS jobs_by_account;
-UPDATE keys SET revoked_at = strftime('%Y-%m-%dT%H:%M:%fZ') WHERE revoked_at IS NULL
-    AND id IN (SELECT key_id FROM page_sessions);
-DELETE FROM page_sessions;
-""",
-    9: """
-ALTER TABLE jobs ADD COLUMN role TEXT NOT NULL DEFAULT 'informative';
-ALTER TABLE jobs ADD COLUMN suggestion TEXT;
-ALTER TABLE translations ADD COLUMN needs_text_reason TEXT;
-ALTER TABLE translations ADD COLUMN long_description TEXT NOT NULL DEFAULT '';
-ALTER TABLE translations ADD COLUMN model TEXT NOT NULL DEFAULT '';
-ALTER TABLE translation_versions ADD COLUMN needs_text_reason TEXT;
-ALTER TABLE translation_versions ADD COLUMN long_description TEXT NOT NULL DEFAULT '';
-ALTER TABLE translation_versions ADD COLUMN model TEXT NOT NULL DEFAULT '';
-ALTER TABLE regenerations ADD COLUMN replaces_person INTEGER NOT NULL DEFAULT 0;
-UPDATE translations SET needs_text_reason = 'nothing_known' WHERE source = 'pixels';
-UPDATE translation_versions SET needs_text_reason = 'nothing_known' WHERE source = 'pixels';
-DROP INDEX IF EXISTS translations_needing_text;
-""",
-}
-"""What `schema.sql`, which is run afterwards, can't change in a database of each schema; 7 is that of version 0.1.0.
-
-They rewrite no table and drop no column, so that a running server of version 0.1.0 goes on beside it. Sessions end,
-because they had keys of their own, and those of version 0.1.0 may have secrets that were cookies.
-"""
-
 BUSY_TIMEOUT_MS = 5000
 _READERS, LIST_READERS = 4, 2
 """Connections that read, and how many of them lists may use at once: a poll never waits for a list."""
@@ -87,17 +55,22 @@ _MESSAGES = {
 """By the beginning of the name of SQLite's error."""
 
 
-def _load_queries() -> dict[str, str]:
-    text = resources.files(__package__).joinpath("queries.sql").read_text(encoding="utf-8")
-    parts = re.split(r"^-- name: (\w+)$", text, flags=re.MULTILINE)
-    queries: dict[str, str] = {}
-    for name, body in zip(parts[1::2], parts[2::2], strict=True):
-        queries[name] = body.strip("\n;").format(**queries)  # {name} is a statement above
-    return queries
+def _read(file: str) -> str:
+    return resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
 
 
-QUERIES = _load_queries()
+def _parts(file: str, mark: str) -> Iterator[tuple[str, str]]:
+    """The name and the text of each part of an SQL file that begins with a line `-- mark: name`."""
+    parts = re.split(rf"^-- {mark}: (\w+)$", _read(file), flags=re.MULTILINE)
+    return zip(parts[1::2], parts[2::2], strict=True)
+
+
+QUERIES: dict[str, str] = {}
 """Every statement of the service by its name in queries.sql."""
+for _name, _body in _parts("queries.sql", "name"):
+    QUERIES[_name] = _body.strip("\n;").format(**QUERIES)  # {name} is a statement above
+STEPS = {int(version): step for version, step in _parts("steps.sql", "from")}
+"""What updates a database, by the schema that is found, the earliest first."""
 
 
 def statements_from(found: int) -> list[str]:
@@ -116,7 +89,7 @@ def statements_from(found: int) -> list[str]:
             " --data-dir."
         )
     script = "".join(step for version, step in STEPS.items() if 0 < found <= version)
-    script += resources.files(__package__).joinpath("schema.sql").read_text(encoding="utf-8")
+    script += _read("schema.sql")
     # not for executescript(), which would commit: user_version must change with the schema
     statements, statement = [], ""
     for line in script.splitlines(keepends=True):
@@ -151,7 +124,8 @@ def new_id(now: datetime | None = None, above: str | None = None) -> str:
 class Transaction:
     """Runs named statements on one connection; also for `reading` and `listing`, which begin no transaction.
 
-    `now` is the instant at which this object was made, and `at` the same instant as rows store it.
+    `now` is the instant at which this object was made, and `at` the same instant as rows store it, which every
+    statement has as a parameter. Parameters that are lists, mappings or Structs are bound as JSON.
     """
 
     def __init__(self, connection: aiosqlite.Connection, now: datetime) -> None:
@@ -163,12 +137,19 @@ class Transaction:
         return rfc3339(self.now)
 
     async def all(self, query: str, parameters: Parameters | None = None) -> list[Row]:
-        rows = await self._connection.execute_fetchall(QUERIES[query], parameters or {})
-        return list(rows)
+        bound = {
+            name: msgspec.json.encode(value).decode() if isinstance(value, _AS_JSON) else value
+            for name, value in {"at": self.at, **(parameters or {})}.items()
+        }
+        return list(await self._connection.execute_fetchall(QUERIES[query], bound))
 
     async def one(self, query: str, parameters: Parameters | None = None) -> Row | None:
         rows = await self.all(query, parameters)
         return rows[0] if rows else None
+
+    async def row(self, query: str, parameters: Parameters | None = None) -> Row:
+        """The first row of a statement that always has one."""
+        return (await self.all(query, parameters))[0]
 
     async def value(self, query: str, parameters: Parameters | None = None) -> Any:
         """The first column of the first row, None where there is no row."""

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from imgproc_local.domain.errors import IdempotencyConflict, NotFound, QueueFull
 from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import Job, Project, StageName, Status
-from imgproc_local.domain.plan import Plan, Role
+from imgproc_local.domain.plan import Plan
 from imgproc_local.storage.accounts import move_credits, project_of_plan, require_credits, require_project
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, Transaction, new_id, rfc3339
@@ -48,10 +48,10 @@ class Submission(Struct, frozen=True):
     def fingerprint(self) -> str:
         """Equal for two requests with the same body. It is stored, so it holds a hash of the context, not its words.
 
-        Size limits and a role that were not sent are left out, as in fingerprints of earlier versions.
+        Size limits that were not sent are left out, as in fingerprints of earlier versions.
         """
-        added = {"max_width_px": None, "max_height_px": None, "role": Role.INFORMATIVE}
-        plan = {name: value for name, value in asdict(self.plan).items() if (name, value) not in added.items()}
+        sizes = (("max_width_px", None), ("max_height_px", None))
+        plan = {name: value for name, value in self.plan.hashed.items() if (name, value) not in sizes}
         context = plan.pop("context")
         body = [plan, self.original_filename, self.sha256]
         if context and self.idempotency_key is not None:
@@ -118,21 +118,9 @@ class Jobs:
             await require_credits(tx, submission.account_id, sum(submission.prices.values()))
             project_id = await project_of_plan(tx, submission.account_id, submission.plan)
             job_id = new_id(tx.now, above=await tx.value("highest_job_id"))
-            job = {
-                "id": job_id,
-                "image_id": new_id(),
-                "account_id": submission.account_id,
-                "project_id": project_id,
-                "languages": msgspec.json.encode(submission.plan.languages).decode(),
-                "original_filename": submission.original_filename,
-                "original_sha256": submission.sha256,
-                "original_size": submission.size_bytes,
-                "info": msgspec.json.encode(submission.info).decode(),
-                "at": tx.at,
-                "idempotency_key": submission.idempotency_key,
-                "fingerprint": submission.fingerprint,
-            }
-            await tx.run("insert_job", msgspec.to_builtins(submission.plan) | job)
+            job = asdict(submission) | msgspec.to_builtins(submission.plan) | {"project_id": project_id}
+            job |= {"id": job_id, "image_id": new_id(), "fingerprint": submission.fingerprint}
+            await tx.run("insert_job", job)
             if submission.record is not None:
                 await tx.run("insert_record", {"job_id": job_id, "record": submission.record})
             if submission.plan.context:

@@ -1,5 +1,5 @@
 -- The schema: accounts, keys, credits, projects, jobs, stages, texts and page sessions. It is run when a database is
--- created, and again after `STEPS` of `database.py` has changed an older one, so that every statement may be repeated.
+-- created, and again after `steps.sql` has changed an older one, so that every statement may be repeated.
 
 CREATE TABLE IF NOT EXISTS accounts (
     id          TEXT PRIMARY KEY,
@@ -66,7 +66,12 @@ CREATE TABLE IF NOT EXISTS jobs (
     thumbnail_sha256     TEXT,
     thumbnail_size       INTEGER,
     role                 TEXT NOT NULL DEFAULT 'informative',
-    suggestion           TEXT -- JSON of domain.result.RoleSuggestion
+    suggestion           TEXT, -- JSON of domain.result.RoleSuggestion
+    folder               TEXT NOT NULL DEFAULT '', -- of the upload on the sender's disk, its parts joined by slashes
+    quality_target       TEXT, -- JSON of a value of the setting; NULL is that of the service
+    words                TEXT, -- JSON of domain.result.Words
+    widths               TEXT NOT NULL DEFAULT '[]', -- JSON array: those at which the converted picture is made, too
+    only_smaller         INTEGER NOT NULL DEFAULT 0 -- whether a conversion that is not smaller is not kept
 ) STRICT;
 CREATE INDEX IF NOT EXISTS jobs_by_account ON jobs (account_id, id);
 CREATE INDEX IF NOT EXISTS jobs_by_project ON jobs (project_id, id);
@@ -79,8 +84,8 @@ CREATE INDEX IF NOT EXISTS jobs_by_age ON jobs (created_at);
 -- account_id is that of the job, repeated so that an index can begin with it. client_id is not used any more: it stays,
 -- because databases of version 0.1.0 have it, and a server of that version may run beside this one. started_seq counts
 -- starts over the whole service: the highest started last. removed is a JSON array of domain.privacy.Removed: the kinds
--- of private data that the result does not carry. Another name of a stage needs a step of database.py that makes this
--- table anew, because SQLite can't alter a CHECK, and drops the view job_status.
+-- of private data that the result does not carry, notes one of domain.result.Note. Another name of a stage needs a step
+-- of steps.sql that makes this table anew, because SQLite can't alter a CHECK, and drops the view job_status.
 CREATE TABLE IF NOT EXISTS stages (
     id                 INTEGER PRIMARY KEY,
     job_id             TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
@@ -100,6 +105,8 @@ CREATE TABLE IF NOT EXISTS stages (
     output_removed_at  TEXT,
     removed            TEXT,
     error              TEXT,
+    score              REAL, -- of the result, by SSIMULACRA 2.1
+    notes              TEXT,
     UNIQUE (job_id, name)
 ) STRICT;
 CREATE INDEX IF NOT EXISTS stages_waiting ON stages (lane, account_id, attempts, id) WHERE state = 'pending';
@@ -110,8 +117,7 @@ CREATE INDEX IF NOT EXISTS stages_started ON stages (started_seq);
 CREATE INDEX IF NOT EXISTS stages_by_turn ON stages (account_id, lane, started_seq);
 CREATE INDEX IF NOT EXISTS stages_by_output ON stages (output_sha256) WHERE output_sha256 IS NOT NULL;
 
--- What domain.job.derive_status derives from the stages of a job; a test holds the two together. `name` is that of the
--- stage with the highest started_seq.
+-- The status of each job (api/README.md, "Status"). `name` is that of the stage with the highest started_seq.
 CREATE VIEW IF NOT EXISTS job_status (job_id, status) AS
 SELECT id, (
     SELECT CASE
@@ -123,6 +129,18 @@ SELECT id, (
     FROM stages WHERE stages.job_id = jobs.id)
 FROM jobs;
 
+-- The converted picture at other widths, in the same format. They are made, replaced and removed with the result of the
+-- stage.
+CREATE TABLE IF NOT EXISTS variants (
+    job_id  TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    width   INTEGER NOT NULL,
+    height  INTEGER NOT NULL,
+    sha256  TEXT NOT NULL,
+    size    INTEGER NOT NULL,
+    PRIMARY KEY (job_id, width)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS variants_by_sha256 ON variants (sha256);
+
 -- The files that rows reference. One file can have several rows. A thumbnail is removed with the original.
 CREATE VIEW IF NOT EXISTS files (job_id, kind, sha256, size) AS
 SELECT id, 'original', original_sha256, original_size FROM jobs WHERE original_removed_at IS NULL
@@ -131,7 +149,10 @@ SELECT id, 'original', thumbnail_sha256, thumbnail_size FROM jobs
 WHERE thumbnail_sha256 IS NOT NULL AND original_removed_at IS NULL
 UNION ALL
 SELECT job_id, 'result', output_sha256, output_size FROM stages
-WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL;
+WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL
+UNION ALL
+SELECT job_id, 'result', sha256, size FROM variants JOIN stages USING (job_id)
+WHERE name = 'convert' AND output_removed_at IS NULL;
 
 -- Files that a command wants removed. The process that owns the data folder deletes those that no row references.
 CREATE TABLE IF NOT EXISTS removals (sha256 TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
@@ -166,6 +187,7 @@ CREATE TABLE IF NOT EXISTS translations (
     needs_text_reason TEXT,
     long_description  TEXT NOT NULL DEFAULT '',
     model          TEXT NOT NULL DEFAULT '',
+    review         TEXT, -- domain.result.Review
     PRIMARY KEY (job_id, language_code),
     UNIQUE (project_id, language_code, seo_filename)
 ) STRICT;
@@ -198,6 +220,7 @@ CREATE TABLE IF NOT EXISTS translation_versions (
     needs_text_reason TEXT,
     long_description  TEXT NOT NULL DEFAULT '',
     model          TEXT NOT NULL DEFAULT '',
+    review         TEXT,
     PRIMARY KEY (job_id, language_code, version)
 ) STRICT, WITHOUT ROWID;
 
@@ -214,9 +237,31 @@ CREATE TABLE IF NOT EXISTS regenerations (
     price          INTEGER NOT NULL,
     error          TEXT,
     replaces_person  INTEGER NOT NULL DEFAULT 0,
+    from_language    TEXT, -- the language whose text is translated; NULL has the picture described
     UNIQUE (job_id, language_code)
 ) STRICT;
 CREATE INDEX IF NOT EXISTS regenerations_waiting ON regenerations (state, id) WHERE state IN ('pending', 'running');
+
+-- Requests to make a result of a finished job anew, with other options. As with texts, the status of the job does not
+-- change, and the result in force is served until the new one is there. A row is deleted then; `error` says why it could
+-- not be made.
+CREATE TABLE IF NOT EXISTS remakes (
+    id              INTEGER PRIMARY KEY AUTOINCREMENT,
+    job_id          TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    account_id      TEXT NOT NULL,
+    name            TEXT NOT NULL CHECK (name IN ('optimize', 'convert')),
+    lane            TEXT NOT NULL,
+    state           TEXT NOT NULL CHECK (state IN ('pending', 'running', 'failed')),
+    attempts        INTEGER NOT NULL DEFAULT 0,
+    price           INTEGER NOT NULL,
+    error           TEXT,
+    convert_to      TEXT NOT NULL,
+    max_width_px    INTEGER,
+    max_height_px   INTEGER,
+    quality_target  TEXT,
+    UNIQUE (job_id, name)
+) STRICT;
+CREATE INDEX IF NOT EXISTS remakes_waiting ON remakes (lane, state, account_id, attempts, id);
 
 -- Access to the local page: links that open it once, and the browsers that are signed in. Of their secrets only hashes
 -- are stored.

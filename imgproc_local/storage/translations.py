@@ -8,26 +8,34 @@ when the new text is stored. After a failure it remains with the reason, until t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from imgproc_local.domain.errors import NoSuchVersion, NotFound, OriginalRemoved, QueueFull, TextOfPerson
+from imgproc_local.domain import errors, result
+from imgproc_local.domain.errors import NotFound, ServiceError
 from imgproc_local.domain.filename import numbered
 from imgproc_local.domain.job import Job
-from imgproc_local.domain.plan import Role
-from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.plan import MAX_LANGUAGES, Role
+from imgproc_local.domain.result import NewTexts, StoredText, TextEdit, TextName, TextState, Translation
 from imgproc_local.storage.accounts import move_credits, require_credits
 from imgproc_local.storage.database import Database, Row, Transaction
 from imgproc_local.storage.jobs import read_job
 
-_OF_PERSONS = (TextSource.PERSON, TextSource.EMBEDDED)
+_OF_PERSONS = (result.TextSource.PERSON, result.TextSource.EMBEDDED)
+Outcome = StoredText | ServiceError
+"""A text as it is after a change, or the reason why it was not changed."""
 
 
 class Translations:
-    """Changes of the texts of finished analyze stages. All changes return the job as it is afterwards.
+    """Changes of the texts of finished analyze stages.
+
+    A change takes a list of texts, and is one transaction. Its outcomes are in the same order; a reason in the list
+    itself is the outcome in its place.
 
     `request_limit` is the number of requests of one account that may wait. `publish` is called with the identifiers of
     the job and its account after each commit.
@@ -40,88 +48,121 @@ class Translations:
         self._request_limit = request_limit
         self._publish = publish
 
-    async def edit(self, job_id: str, language_code: str, words: dict[str, str], new_slug: str = "") -> Job:
-        """Store words of a person as a new version, in place of all versions after the one in force.
+    async def read(self, account_id: str, names: Sequence[TextName]) -> list[Outcome]:
+        """The texts in force; a `NotFound` in place of one that the account does not have."""
+        async with self._database.listing() as read:
+            texts = await _read_texts(read, account_id, names)
+        return [texts.get(_key(name)) or _no_text(name) for name in names]
 
-        `words` are those of `seo_alt_text`, `seo_filename` and `long_description` that change. An alt text of "" says
-        that the picture is decorative. `new_slug` is the file name that follows from the alt text. It replaces the name
-        of a text that needed words, unless a person wrote that name. A file name that another picture has is numbered.
-        The source becomes `person`, unless the alt text is not sent, and a person still has to write it or the file
-        name is not sent either.
+    async def edit(self, account_id: str, edits: Sequence[TextEdit | ServiceError]) -> list[Outcome]:
+        """Store words of a person as new versions, each in place of all versions after the one in force.
 
-        Raises:
-            NotFound: the job has no text in this language.
+        The reasons are `NotFound` and `TextChanged`.
         """
-        async with self._database.transaction() as tx:
-            text = await read_text(tx, job_id, language_code)
-            old = stored_translation(text)
-            new = replace(old, **words)
-            is_unnamed = "seo_filename" not in words | await _words_of_person(tx, text)
-            if new_slug and old.needs_text and is_unnamed and new.seo_alt_text != old.seo_alt_text:
-                new = replace(new, seo_filename=new_slug)
-            if "seo_alt_text" in words or ("seo_filename" in words and not old.needs_text):
-                new = replace(new, source=TextSource.PERSON, needs_text_reason=None)
-            # a long description counts as the model's as long as the model is named
-            if "long_description" in words or (new.source is TextSource.PERSON and not new.long_description):
-                new = replace(new, model="")
-            await store_version(tx, text, new)
-            job = await read_job(tx, job_id)
-        self._publish(job.id, job.account_id)
-        return job
+        return await self._change(account_id, edits, _edit)
 
-    async def restore(self, job_id: str, language_code: str, step: Literal[-1, 1]) -> Job:
-        """Return to the version before (-1) or after (1) the one in force. Raises: NotFound, NoSuchVersion."""
-        async with self._database.transaction() as tx:
-            text = await read_text(tx, job_id, language_code)
-            where = {"job_id": job_id, "language_code": language_code}
-            wanted = await tx.one("text_version", {**where, "version": text["version"] + step})
-            if wanted is None:
-                which = "earlier" if step < 0 else "later"
-                raise NoSuchVersion(f"The text in {language_code!r} has no {which} version: nothing was changed.")
-            restored = dict(wanted)
-            if await _is_taken(tx, text, restored["seo_filename"]):
-                restored |= await _free_name(tx, text, restored["slug_base"])
-            await tx.run("save_version", where)
-            await tx.run("update_translation", restored)
-            job = await read_job(tx, job_id)
-        self._publish(job.id, job.account_id)
-        return job
+    async def restore(self, account_id: str, names: Sequence[TextName], step: Literal[-1, 1]) -> list[Outcome]:
+        """Return to the versions before (-1) or after (1) those in force.
 
-    async def request(self, job_id: str, language_code: str, price: int, *, replaces_person: bool) -> tuple[Job, bool]:
-        """Request a new text. Returns the job, and whether the request is new: a text has at most one waiting.
-
-        Raises:
-            NotFound: the job has no text in this language.
-            TextOfPerson: a person wrote the text, and not `replaces_person`.
-            OriginalRemoved: the picture was removed because of its age, or the text is made of a context.
-            QueueFull, InsufficientCredits: nothing was stored.
+        The reasons are `NotFound`, `TextChanged` and `NoSuchVersion`.
         """
+        return await self._change(account_id, names, partial(_restore, step=step))
+
+    async def request(
+        self, account_id: str, names: Sequence[TextName], wanted: NewTexts, price_of: Callable[[str], int]
+    ) -> list[Outcome]:
+        """Request new texts. A text has at most one request waiting: another changes nothing.
+
+        `price_of` is called with the role of the picture. The reasons are `NotFound`, `TextChanged`, `TextOfPerson`,
+        `TextsUnfinished`, `OriginalRemoved`, `InvalidRequest`, `QueueFull` and `InsufficientCredits`.
+        """
+        return await self._change(account_id, names, _Requests(wanted, price_of, self._request_limit).add)
+
+    async def cancel(self, account_id: str, names: Sequence[TextName]) -> list[Outcome]:
+        """Withdraw requests that wait, and release their credits. The reasons are `NotFound` and `TextChanged`."""
+        return await self._change(account_id, names, _cancel)
+
+    async def _change(
+        self,
+        account_id: str,
+        wanted: Sequence[_Name | ServiceError],
+        change: Callable[[Transaction, str, _Name], Awaitable[None]],
+    ) -> list[Outcome]:
+        """Call `change` with the account and each text. It raises its reason before it changes anything."""
         async with self._database.transaction() as tx:
-            text = await read_text(tx, job_id, language_code)
-            account_id = text["account_id"]
-            job = await read_job(tx, job_id)
-            if job.text_states[language_code].regenerating:
-                return job, False
-            lost = "The uploaded picture was removed because of its age" if job.original.expired else ""
-            if job.role in (Role.LINK, Role.BUTTON):
-                lost = f"The context that says what the {job.role} is for is no longer stored"
-            if lost:
-                raise OriginalRemoved(f"{lost}. Write the text by hand, or send the picture again.")
-            if text["source"] in _OF_PERSONS and not replaces_person:
-                raise TextOfPerson(
-                    f"A person wrote the text in {language_code!r}. To have it replaced nevertheless, send the request"
-                    " with replace=true; undo restores it. Nothing was changed or charged."
-                )
-            if await tx.value("count_waiting_regenerations", {"account_id": account_id}) >= self._request_limit:
-                raise QueueFull(self._request_limit, "texts to write anew")
-            await require_credits(tx, account_id, price)
-            request = {"job_id": job_id, "language_code": language_code, "account_id": account_id, "price": price}
-            replaceable = text["version"] if replaces_person else 0
-            paid_as = await tx.value("insert_regeneration", {**request, "replaces_person": replaceable})
-            await move_credits(tx, account_id, "hold", -price, job_id, paid_as)
-            job = await read_job(tx, job_id)
-        self._publish(job.id, job.account_id)
-        return job, True
+            outcomes = [await _outcome(tx, account_id, each, change) for each in wanted]
+            changed = [each for each in outcomes if not isinstance(each, ServiceError)]
+            texts = await _read_texts(tx, account_id, changed)
+        for job_id in dict.fromkeys(text.job_id for text in texts.values()):
+            self._publish(job_id, account_id)
+        return [each if isinstance(each, ServiceError) else texts[_key(each)] for each in outcomes]
+
+
+class _Requests:
+    """Adds requests for new texts."""
+
+    def __init__(self, wanted: NewTexts, price_of: Callable[[str], int], limit: int) -> None:
+        self._wanted, self._price_of, self._limit = wanted, price_of, limit
+        self._waiting: int | None = None
+        """How many requests of the account wait."""
+
+    async def add(self, tx: Transaction, account_id: str, name: TextName) -> None:
+        image_id, code = _key(name)
+        job_id = await tx.value("job_id_by_image", {"image_id": image_id, "account_id": account_id})
+        job = await read_job(tx, job_id) if job_id else None
+        texts = {text.language_code: text for text in job.translations} if job else {}
+        if job is None or not (code in texts or (self._wanted.adds_languages and code in LANGUAGES)):
+            raise _no_text(name)
+        state = job.text_states.get(code, TextState(version=0))
+        await _require_version(tx, account_id, name, state.version)
+        if state.regenerating:
+            return
+        self._require_possible(job, texts, code)
+        if self._waiting is None:
+            self._waiting = await tx.value("count_waiting_regenerations", {"account_id": account_id})
+        if self._waiting >= self._limit:
+            raise errors.QueueFull(self._limit, "texts to write anew")
+        price = self._price_of(job.role)
+        await require_credits(tx, account_id, price)
+        request = {"job_id": job.id, "language_code": code, "account_id": account_id, "price": price}
+        if code not in texts:
+            file_name = job.translations[0].seo_filename  # until the text is written
+            empty = Translation(code, file_name, "", result.TextSource.PIXELS, result.NeedsTextReason.NOTHING_KNOWN)
+            await insert_translation(tx, job, len(job.languages), empty)
+            await tx.run("add_language", request)
+        request |= {"replaces_person": state.version if self._wanted.replaces_person else 0}
+        paid_as = await tx.value("insert_regeneration", request | {"from_language": self._wanted.from_language})
+        await move_credits(tx, account_id, "hold", -price, job.id, paid_as)
+        self._waiting += 1
+
+    def _require_possible(self, job: Job, texts: Mapping[str, Translation], code: str) -> None:
+        """Raises: TextsUnfinished, OriginalRemoved, TextOfPerson, InvalidRequest."""
+        lost = "The uploaded picture was removed because of its age" if job.original.expired else ""
+        if job.role in (Role.LINK, Role.BUTTON):
+            lost = f"The context that says what the {job.role} is for is no longer stored"
+        if not texts:
+            raise errors.TextsUnfinished("No language can be added to a picture that has no texts, or none yet.")
+        if lost:
+            raise errors.OriginalRemoved(f"{lost}. Write the text by hand, or send the picture again.")
+        if code in texts and texts[code].source in _OF_PERSONS and not self._wanted.replaces_person:
+            raise errors.TextOfPerson(
+                f"A person wrote the text in {code!r}. To have it replaced nevertheless, send the request with"
+                " replace=true; undo restores it. Nothing was changed or charged."
+            )
+        origin = self._wanted.from_language
+        if origin is not None and (origin == code or origin not in texts or texts[origin].needs_text):
+            problem = f"This picture has no other text in {origin!r} that could be translated."
+            raise errors.InvalidRequest({"from_language": [problem]})
+        if code not in texts and len(job.languages) >= MAX_LANGUAGES:
+            problem = f"A picture has texts in at most {MAX_LANGUAGES} languages; this one has {len(job.languages)}."
+            raise errors.InvalidRequest({"language_code": [problem]})
+
+
+async def _cancel(tx: Transaction, account_id: str, name: TextName) -> None:
+    text = await read_text(tx, account_id, name)
+    waiting = await tx.one("delete_waiting_regeneration", dict(text))
+    if waiting is not None:
+        await move_credits(tx, account_id, "release", waiting["price"], text["job_id"], waiting["paid_as"])
 
 
 async def insert_translation(tx: Transaction, job: Job, position: int, translation: Translation) -> None:
@@ -132,25 +173,111 @@ async def insert_translation(tx: Transaction, job: Job, position: int, translati
     await tx.run("insert_translation", row)
 
 
-async def read_text(tx: Transaction, job_id: str, language_code: str) -> Row:
-    """The row of the text in force. Raises: NotFound."""
-    text = await tx.one("translation", {"job_id": job_id, "language_code": language_code})
+_Name = TypeVar("_Name", bound=TextName)
+
+
+async def _outcome(
+    tx: Transaction,
+    account_id: str,
+    wanted: _Name | ServiceError,
+    change: Callable[[Transaction, str, _Name], Awaitable[None]],
+) -> _Name | ServiceError:
+    """`wanted`, whose text was changed; or the reason why it was not."""
+    if isinstance(wanted, ServiceError):
+        return wanted
+    try:
+        await change(tx, account_id, wanted)
+    except ServiceError as reason:
+        return reason
+    return wanted
+
+
+async def _edit(tx: Transaction, account_id: str, edit: TextEdit) -> None:
+    """Store words of a person.
+
+    `new_slug` replaces the name of a text that needed words, unless a person wrote that name. A file name that another
+    picture has is numbered. The source becomes `person`, unless the alt text is not sent, and a person still has to
+    write it or the file name is not sent either.
+    """
+    text = await read_text(tx, account_id, edit)
+    old, words = stored_translation(text), edit.words
+    new = replace(old, **words)
+    needs_name = "seo_filename" not in words and old.needs_text and new.seo_alt_text != old.seo_alt_text
+    if edit.new_slug and needs_name and "seo_filename" not in await _words_of_person(tx, text):
+        new = replace(new, seo_filename=edit.new_slug)
+    if "seo_alt_text" in words or ("seo_filename" in words and not old.needs_text):
+        is_same = new.seo_alt_text == old.seo_alt_text
+        review = (old.review or result.Review.ACCEPTED) if is_same else result.Review.EDITED
+        new = replace(new, source=result.TextSource.PERSON, needs_text_reason=None, review=review)
+    # a long description counts as the model's as long as the model is named
+    if "long_description" in words or (new.source is result.TextSource.PERSON and not new.long_description):
+        new = replace(new, model="")
+    await store_version(tx, text, new)
+
+
+async def _restore(tx: Transaction, account_id: str, name: TextName, step: Literal[-1, 1]) -> None:
+    """Return to the version before or after the one in force. Raises: NoSuchVersion."""
+    text = await read_text(tx, account_id, name)
+    wanted = await tx.one("text_version", {**text, "version": text["version"] + step})
+    if wanted is None:
+        which = "earlier" if step < 0 else "later"
+        code = text["language_code"]
+        raise errors.NoSuchVersion(f"The text in {code!r} has no {which} version: nothing was changed.")
+    restored = dict(wanted)
+    if await _is_taken(tx, text, restored["seo_filename"]):
+        restored |= await _free_name(tx, text, restored["slug_base"])
+    await tx.run("save_version", {**text})
+    await tx.run("update_translation", restored)
+
+
+def _key(text: TextName | StoredText) -> tuple[str, str]:
+    """The image and the language of a text, as they are stored."""
+    return text.image_id.lower(), text.language_code.lower()
+
+
+_decode_text = msgspec.json.Decoder(StoredText, strict=False).decode  # SQLite's truth values are 0 and 1
+
+
+async def _read_texts(tx: Transaction, account_id: str, names: Sequence[TextName]) -> dict[tuple[str, str], StoredText]:
+    """Those texts in force that the account has, by image and language."""
+    rows = await tx.all("stored_texts", {"account_id": account_id, "names": [_key(name) for name in names]})
+    return {_key(text): text for text in (_decode_text(row["text"]) for row in rows)}
+
+
+def _no_text(name: TextName) -> NotFound:
+    image_id, code = name.image_id[:40], name.language_code[:40]
+    return NotFound(f"This account has no image {image_id!r} with a text in {code!r}, or it is not written yet.")
+
+
+async def read_text(tx: Transaction, account_id: str, name: TextName) -> Row:
+    """The row of the text in force. Raises: NotFound, TextChanged."""
+    image_id, language_code = _key(name)
+    where = {"account_id": account_id, "image_id": image_id, "language_code": language_code}
+    text = await tx.one("translation", where)
     if text is None:
-        raise NotFound(f"This image has no text in {language_code[:40]!r}, or it is not written yet.")
+        raise _no_text(name)
+    await _require_version(tx, account_id, name, text["version"])
     return text
 
 
-async def store_version(tx: Transaction, text: Row, new: Translation) -> None:
-    """Make `new` the version in force, after `text`; nothing if its words and source are the same."""
+async def _require_version(tx: Transaction, account_id: str, name: TextName, version: int) -> None:
+    """Raises: TextChanged, if `name` has another version; NotFound, if there is no text."""
+    if name.version not in (None, version):
+        stored = (await _read_texts(tx, account_id, [name])).get(_key(name))
+        raise errors.TextChanged(stored, name.version) if stored else _no_text(name)
+
+
+async def store_version(tx: Transaction, text: Row, new: Translation) -> bool:
+    """Make `new` the version in force, after `text`; False, and nothing, if its words and source are the same."""
     name = await _name_for(tx, text, new.seo_filename)
     if replace(new, seo_filename=str(name["seo_filename"])) == stored_translation(text):
-        return
-    where = {"job_id": text["job_id"], "language_code": text["language_code"]}
+        return False
     version = text["version"] + 1
-    await tx.run("save_version", where)
+    await tx.run("save_version", {**text})
     # at most 50 versions of a text are stored
-    await tx.run("limit_versions", {**where, "oldest": version - 49, "in_force": version})
-    await tx.run("update_translation", {**where, **msgspec.to_builtins(new), **name, "version": version})
+    await tx.run("limit_versions", {**text, "oldest": version - 49, "in_force": version})
+    await tx.run("update_translation", {**text, **msgspec.to_builtins(new), **name, "version": version})
+    return True
 
 
 def stored_translation(text: Row) -> Translation:
@@ -168,13 +295,13 @@ async def store_regenerated(tx: Transaction, request_id: int, new: Translation) 
     if text is None:  # the job was deleted
         return None
     if new.needs_text and text["needs_text_reason"] is None:
-        return "Nothing was found in the picture of which a better text could be made, so the text in force was kept."
+        return "No better text could be made, so the text in force was kept."
     if text["replaces_person"] != text["version"]:
         if text["source"] in _OF_PERSONS:
             return "A person has written this text meanwhile, so it was kept."
         new = replace(new, **await _words_of_person(tx, text))
-    await store_version(tx, text, new)
-    return None
+    is_new = await store_version(tx, text, new)
+    return None if is_new else "The new text is the same as the one in force, so nothing was changed or charged."
 
 
 async def _words_of_person(tx: Transaction, text: Row) -> dict[str, str]:
@@ -184,34 +311,39 @@ async def _words_of_person(tx: Transaction, text: Row) -> dict[str, str]:
     return {name: text[name] for name in ("seo_filename", "long_description") if changed[name]}
 
 
-_Name = dict[str, str | int]
+_FileName = dict[str, str | int]
 """The columns of a file name: `seo_filename`, and the `slug_base` and `slug_number` that it is made of."""
 
 
-async def _name_for(tx: Transaction, text: Row, wanted: str) -> _Name:
+async def _name_for(tx: Transaction, text: Row, wanted: str) -> _FileName:
     """The file name that `text` gets if `wanted` is requested."""
-    own: _Name = {column: text[column] for column in ("seo_filename", "slug_base", "slug_number")}
+    own: _FileName = {column: text[column] for column in ("seo_filename", "slug_base", "slug_number")}
     is_own = wanted == own["seo_filename"]
     if is_own or (wanted == own["slug_base"] and await _is_taken(tx, text, wanted)):
         return own  # its name is the wanted one, or has a number because the wanted one is taken
     return await _free_name(tx, text, wanted)
 
 
-async def _free_name(tx: Transaction, text: Row | Mapping[str, str], base: str) -> _Name:
+async def _free_name(tx: Transaction, text: Row | Mapping[str, str], base: str) -> _FileName:
     """`base`, with the number that makes it a name that no other picture of the project has in this language."""
     name, number = base, 1
     if await _is_taken(tx, text, base):
-        number = await tx.value("highest_slug_number", {**_scope(text), "slug_base": base}) or 1
+        number = await tx.value("highest_slug_number", {**text, "slug_base": base}) or 1
         while name == base or await _is_taken(tx, text, name):
             number += 1
             name = numbered(base, number)
     return {"seo_filename": name, "slug_base": base, "slug_number": number}
 
 
+async def move_texts(tx: Transaction, job_id: str, project_id: str) -> None:
+    """Move the texts of a job to another project. A file name that is taken there gets another number."""
+    where = {"job_id": job_id, "project_id": project_id}
+    await tx.run("move_texts", where)
+    for text in await tx.all("texts_of_other_projects", where):
+        moved = {**text, **where}
+        await tx.run("move_text", moved | await _free_name(tx, moved, text["slug_base"]))
+
+
 async def _is_taken(tx: Transaction, text: Row | Mapping[str, str], name: str) -> bool:
-    return await tx.value("slug_taken", {**_scope(text), "seo_filename": name}) is not None
-
-
-def _scope(text: Row | Mapping[str, str]) -> dict[str, str]:
-    """The parameters of a query for the names that a text must not have: those of other pictures in its project."""
-    return {name: text[name] for name in ("job_id", "project_id", "language_code")}
+    """Whether another picture of the project has this file name in the language of `text`."""
+    return await tx.value("slug_taken", {**text, "seo_filename": name}) is not None

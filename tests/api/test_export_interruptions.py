@@ -135,7 +135,8 @@ def test_an_export_that_writes_texts_ends_with_its_connection(
 
 def test_files_of_a_deleted_job_are_removed_after_the_export(fresh: Running) -> None:
     jobs = add_large(fresh)
-    stored = [fresh.services.blobs.path(job.optimized.sha256) for job in jobs if job.optimized]
+    files = [job.file("optimized") for job in jobs]
+    stored = [fresh.services.blobs.path(file.sha256) for file in files if file]
     with begin_export(fresh) as connection:
         for job in jobs:
             assert fresh.client.delete(f"/jobs/{job.id}").status_code == 204
@@ -150,8 +151,9 @@ def test_an_export_is_broken_off_where_a_file_is_lost_on_the_way(
     fresh: Running, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     jobs = add_large(fresh)
-    assert jobs[2].optimized is not None
-    path = fresh.services.blobs.path(jobs[2].optimized.sha256)
+    lost = jobs[2].file("optimized")
+    assert lost is not None
+    path = fresh.services.blobs.path(lost.sha256)
     with begin_export(fresh) as connection, caplog.at_level(logging.WARNING, "imgproc_local"):
         if damage == "removed":
             path.unlink()

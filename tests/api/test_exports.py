@@ -257,3 +257,18 @@ def test_texts_are_written_into_results_and_not_into_originals(
 
     assert post(fresh, **body).content == answer.content
     assert list(fresh.services.blobs.incoming_folder.iterdir()) == []
+
+
+def test_words_of_a_person_are_written_into_results_also_where_no_texts_are(fresh: Running) -> None:
+    job = add(fresh, "a", optimized=Result(pictures.jpeg(), Format.JPEG), converted=None, texts=[], name="a.JPG")
+    plain = add(fresh, "b", converted=None, texts=[], name="b.JPG")
+    words = {"caption": "Zwei Boote am Kai", "keywords": ["Boot"], "credit": "Eva Müller"}
+    fresh.client.patch("/images", json={"images": [{"image_id": job.image_id, **words}]}).raise_for_status()
+    body = {"images": [job.image_id, plain.image_id], "variants": ["optimized", "original"]}
+    files = archive(post(fresh, write_texts=True, **body))
+    assert all(word.encode() in files["a.jpg"] for word in ("Zwei Boote am Kai", "Boot", "Eva Müller"))
+    assert pixels(files["a.jpg"]) == pixels(pictures.jpeg())
+    assert (files["a-original.jpg"], files["b.jpg"]) == (content("a"), content("b optimized"))
+    listed = json.loads(files["alt.json"])["images"]
+    assert [image["words"] for image in listed] == [words, {}]
+    assert archive(post(fresh, write_texts=False, **body))["a.jpg"] == pictures.jpeg()

@@ -21,7 +21,9 @@ UPLOAD = pictures.jpeg()
 ULID = "01arz3ndektsv4rrffq69g5fav"
 DETAILS = {
     *("created_at", "project", "operation", "languages", "width_px", "height_px", "format"),
-    *("pages", "optimized_format", "max_width_px", "max_height_px", "role", "texts"),
+    *("pages", "optimized_format", "max_width_px", "max_height_px", "role", "texts", "sha256", "folder", "taken_at"),
+    *("quality_target", "optimized_score", "converted_score", "words", "remaking", "remake_error"),
+    *("optimized_notes", "converted_notes", "only_smaller", "widths"),
 }
 
 
@@ -53,7 +55,13 @@ def test_optional_parts_of_a_job_are_sent_only_on_request(service: Running, jobs
     assert details.keys() == DETAILS
     assert (details["operation"], details["languages"], details["format"]) == ("process", ["de", "en"], "jpeg")
     assert details["project"]["name"] == "Zoo"
-    assert details["texts"]["de"] == {"can_undo": False, "can_redo": False, "regenerating": False, "error": None}
+    assert details["texts"]["de"] == {
+        "can_undo": False,
+        "can_redo": False,
+        "regenerating": False,
+        "error": None,
+        "version": 1,
+    }
     page = service.client.get("/jobs", params={"include": "details", "limit": 500}).json()["data"]
     assert all(job["image"]["details"].keys() == DETAILS and "removed" not in job["image"] for job in page)
 

@@ -632,7 +632,9 @@ def test_idempotency_key_answers_with_the_same_job_for_24_hours(timed: Running, 
     assert set(other.json()) == {"message"}
     for key, operation, fields in (
         ("sizes", "optimize", [{}, {}, {"max_width_px": 40}, {"max_height_px": 40}]),
+        ("quality", "optimize", [{}, {}, {"quality_target": "small"}, {"quality_target": 70}]),
         ("contexts", "analyze", [{"context": "one"}, {"context": "one"}, {"context": "two"}, {"context": ""}]),
+        ("folders", "optimize", [{}, {"folder": ""}, {"folder": "a"}, {"folder": "b"}]),
         ("roles", "analyze", [{}, {"role": "informative"}, {"role": "decorative"}, {"role": "DECORATIVE"}]),
     ):
         assert [dispatch(key, operation, **each).status_code for each in fields] == [202, 202, 409, 409]
@@ -642,6 +644,19 @@ def test_idempotency_key_answers_with_the_same_job_for_24_hours(timed: Running, 
     assert dispatch("k1").json()["data"]["job_id"] != first
     assert list(problems(dispatch("k" * 256))) == ["Idempotency-Key"]
     assert len({answer.json()["data"]["job_id"] for answer in at_once(lambda _: dispatch("at once"), 6)}) == 1
+
+
+def test_an_idempotency_key_compares_what_is_asked_for(gated: Running) -> None:
+    def dispatch(operation: str = "convert", name: str = "a.jpg", **form: Any) -> httpx.Response:
+        return gated.upload(operation, pictures.jpeg(), name, headers={"Idempotency-Key": "compared"}, **form)
+
+    first = dispatch().json()["data"]["job_id"]
+    for same in ({"format": "webp"}, {"project_name": "API Uploads"}, {"languages": "de", "colour": "red"}):
+        assert dispatch(**same).json()["data"]["job_id"] == first
+    for other in ({"name": "b.jpg"}, {"operation": "optimize"}, {"quality_target": "web"}):
+        assert dispatch(**other).status_code == 409
+    assert gated.client.delete(f"/jobs/{first}").status_code == 204
+    assert dispatch().json()["data"]["job_id"] != first
 
 
 def test_healthz_needs_no_key_and_reports_when_stages_are_not_claimed(gated: Running) -> None:

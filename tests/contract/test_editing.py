@@ -28,7 +28,7 @@ from tests.support.worker_pool import wait_until
 PICTURE = pictures.jpeg()
 WAIT_S = 60
 UNKNOWN = "01arz3ndektsv4rrffq69g5fav"
-STATE = {"can_undo": False, "can_redo": False, "regenerating": False, "error": None}
+STATE = {"can_undo": False, "can_redo": False, "regenerating": False, "error": None, "version": 1}
 
 
 class NotingDescriber(GatedDescriber):
@@ -137,7 +137,15 @@ def test_an_edited_text_is_of_a_person(shared: Running) -> None:
         "needs_text": False,
         "needs_text_reason": None,
     }
-    assert text == {**words, **STATE, "can_undo": True, "long_description": ""}
+    assert text == {
+        **words,
+        **STATE,
+        "can_undo": True,
+        "version": 2,
+        "long_description": "",
+        "review": "edited",
+        "model": "",
+    }
     assert unicodedata.is_normalized("NFC", text["seo_alt_text"])
     assert picture.stored("de") == words
     assert picture.stored("en")["source"] == "facts"
@@ -428,6 +436,9 @@ def stated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         (MACHINE, [MINE], {"replace": "true"}, FOREIGN, "kept"),
         (MACHINE, [{"decorative": True}], {"replace": "true"}, NOTHING, "kept"),
         (NOTHING, [], {}, FOREIGN, "“Ein Kai.” ein-kai"),
+        # neither does one that is the same
+        (MACHINE, [], {}, MACHINE, "kept"),
+        (NOTHING, [], {}, NOTHING, "kept"),
         (FOREIGN, [], {}, MACHINE, "Text of the machine. machine-made"),
         # words of persons
         (IN_FILE, [], {}, MACHINE, "refused"),
@@ -541,7 +552,7 @@ def test_a_text_that_is_being_written_when_the_service_stops_is_written_after_th
         picture.service = service
         picture.wait_until_written()
         assert picture.stored()["source"] == "facts"
-        assert balance(service) == funds
+        assert balance(service) == funds + 1, "the new text in German is the same"
         assert data(picture.post("undo"))["seo_alt_text"] == "A boat."
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from imgproc_local.api import app
 from tests.ordeals import openapi as schemathesis
+from tests.support import pictures
 from tests.support.service import Running, running
 
 DOCUMENT = json.loads(app.document())
@@ -96,8 +97,19 @@ def test_the_form_of_an_upload_requires_only_the_image() -> None:
 def test_the_fields_of_a_request_have_no_default_that_a_generator_would_require_or_send() -> None:
     bodies = [operation["requestBody"]["content"] for operation in OPERATIONS if "requestBody" in operation]
     names = {content["schema"]["$ref"].rpartition("/")[2] for body in bodies for content in body.values()}
-    assert len(names) == 6
+    assert len(names) >= 6
     assert [name for name in names if any("default" in part for part in parts(SCHEMAS[name]))] == []
+    assert "default" not in SCHEMAS["TextName"]["properties"]["version"]
+
+
+def test_an_idempotency_key_has_the_characters_that_are_published(service: Running) -> None:
+    parameters = DOCUMENT["paths"]["/images/optimize"]["post"]["parameters"]
+    schema = next(each for each in parameters if each["name"] == "Idempotency-Key")["schema"]
+    for character in map(chr, (0x20, 0x7E, 0x80, 0x9F, 0xA0, 0xA1, 0xAC, 0xAD, 0xAE, 0xFC, 0xFF)):
+        key = f"a{character}b"
+        headers, files = {"Idempotency-Key": key.encode("latin-1")}, {"image": ("a.jpg", pictures.jpeg())}
+        answer = service.client.post("/images/optimize", headers=headers, files=files)
+        assert answer.status_code == (202 if re.fullmatch(schema["pattern"], key) else 422), ascii(character)
 
 
 @pytest.mark.skipif(shutil.which("schemathesis") is None, reason="schemathesis is not on PATH")

@@ -159,7 +159,7 @@ def test_a_role_is_stored_and_a_decorative_picture_is_analyzed_for_nothing(tmp_p
                 assert anew.status_code == 202
             balances.append(service.client.get("/credits/balance").json()["data"]["balance"])
     costs = [before - after for before, after in pairwise(balances)]
-    assert costs == [15, 5, 5, 0, 15, 0]
+    assert costs == [15, 0, 5, 0, 15, 0], "a new text that is the same costs nothing"
 
 
 def test_a_text_that_a_describer_marks_as_pixels_is_stored_as_such(tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
-"""The status of a job is derived from its stages, in Python and in SQL."""
+"""The status of a job is derived from its stages."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
-from imgproc_local.domain.job import StageName, StageRecord, StageState, Status, derive_status
+from imgproc_local.domain.job import StageName, StageState, Status
 from imgproc_local.storage.database import open_database
 from imgproc_local.storage.jobs import JobFilters, Jobs
 
@@ -15,24 +14,21 @@ ANALYZE, OPTIMIZE, CONVERT = StageName.ANALYZE, StageName.OPTIMIZE, StageName.CO
 PENDING, RUNNING, DONE, FAILED = StageState
 
 
-@pytest.mark.parametrize(
-    ("stages", "status"),
-    [
-        ([(ANALYZE, PENDING, None), (OPTIMIZE, PENDING, None)], Status.PENDING),
-        ([(ANALYZE, RUNNING, 1), (OPTIMIZE, RUNNING, 2)], Status.OPTIMIZING),
-        ([(ANALYZE, RUNNING, 1), (CONVERT, DONE, 2)], Status.CONVERTING),
-        ([(ANALYZE, FAILED, 1), (OPTIMIZE, PENDING, None)], Status.ANALYZING),
-        ([(ANALYZE, DONE, 1), (OPTIMIZE, DONE, 2)], Status.COMPLETED),
-        ([(ANALYZE, FAILED, 1), (OPTIMIZE, DONE, 2)], Status.FAILED),
-    ],
-)
-def test_status_is_that_of_the_stage_that_started_last_until_all_have_ended(
-    stages: list[tuple[StageName, StageState, int | None]], status: Status
-) -> None:
-    assert derive_status([StageRecord(*stage) for stage in stages]) is status
+Stage = tuple[StageName, StageState, int | None]
+"""A stage with its place among the starts of all stages; None before its start."""
 
 
-async def test_the_query_list_jobs_derives_the_same_status(tmp_path: Path) -> None:
+def status_of(stages: Sequence[Stage]) -> Status:
+    """The status of a job with these stages, as the interface describes it."""
+    states = [state for _, state, _ in stages]
+    if PENDING not in states and RUNNING not in states:
+        return Status.FAILED if FAILED in states else Status.COMPLETED
+    words = {ANALYZE: Status.ANALYZING, OPTIMIZE: Status.OPTIMIZING, CONVERT: Status.CONVERTING}
+    started = [(number, words[name]) for name, _, number in stages if number is not None]
+    return max(started)[1] if started else Status.PENDING
+
+
+async def test_stored_jobs_have_this_status_and_are_listed_by_it(tmp_path: Path) -> None:
     """For every combination of the states of three stages, with four orders of their starts."""
     database = await open_database(tmp_path / "jobs.db")
     try:
@@ -52,16 +48,16 @@ async def test_the_query_list_jobs_derives_the_same_status(tmp_path: Path) -> No
                     " VALUES (?, ?, 'a', 'p', 'process', '[]', 'webp', 'n', 'x', 1, ?, ?, '')",
                     (job_id, f"i{job_id}", '{"format": "jpeg", "width_px": 8, "height_px": 8}', at),
                 )
-                stages = []
+                stages: list[Stage] = []
                 for name, state, started in zip(StageName, combination, order, strict=True):
                     seq = None if started is None else number * 10 + started
-                    stages.append(StageRecord(name, state, seq))
+                    stages.append((name, state, seq))
                     await tx._connection.execute_fetchall(
                         "INSERT INTO stages (job_id, account_id, name, lane, state, price, started_seq)"
                         " VALUES (?, 'a', ?, '', ?, 1, ?)",
                         (job_id, name.value, state.value, seq),
                     )
-                expected[job_id] = derive_status(stages)
+                expected[job_id] = status_of(stages)
                 await tx._connection.execute_fetchall(
                     "INSERT INTO translations (job_id, account_id, project_id, language_code, position, seo_filename,"
                     " slug_base, slug_number, seo_alt_text, source, needs_text_reason)"
@@ -73,8 +69,8 @@ async def test_the_query_list_jobs_derives_the_same_status(tmp_path: Path) -> No
             for project_id, needs_text in itertools.product((None, "p"), (False, True)):
                 filters = JobFilters((status,), project_id, needs_text=needs_text)
                 page = await jobs.page("a", 1000, filters)
-                found = {job.id for job in page}
-                assert found == {job_id for job_id, derived in expected.items() if derived is status}
+                found = {job.id: job.status for job in page}
+                assert found == {job_id: derived for job_id, derived in expected.items() if derived is status}
         assert len(await jobs.page("a", 1000, JobFilters(tuple(Status)))) == len(expected)
         assert await jobs.page("a", 1000, JobFilters(tuple(Status), "another project")) == []
     finally:

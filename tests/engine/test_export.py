@@ -17,7 +17,7 @@ import pytest
 
 from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, StoredFile
+from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, Status, StoredFile
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.engine.exports import Export, csv_table, make_plan
 
@@ -77,7 +77,7 @@ def image_with(
     )
     languages, info = tuple(text.language_code for text in texts), ImageInfo(Format.JPEG, 8, 8)
     return Job("j", "i", "a", "p", "process", name, StoredFile("0", 1, Format.JPEG), stages, "2026-11-22T13:14:16.000Z",
-               project, languages, info, translations=texts)  # fmt: skip
+               project, languages, info, Status.COMPLETED, translations=texts)  # fmt: skip
 
 
 def rows_of(*images: Job) -> list[dict[str, str]]:

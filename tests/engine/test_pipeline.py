@@ -29,6 +29,7 @@ from imgproc_local.engine.pipeline import Lanes, Pipeline, Reader, ReadPicture, 
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
 from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, WorkerError, memory_limit_bytes
 from tests.codecs import pictures
+from tests.support.worker_pool import wait_until
 
 PIXELS = 100
 """How many pixels the stages that run may have together."""
@@ -41,8 +42,7 @@ class Recorder:
         self.lanes = Lanes({CODECS_LANE: 4}, PIXELS)
         stages = tuple(Stage(name, CODECS_LANE, self._run) for name in (StageName.OPTIMIZE, StageName.CONVERT))
         workers: Any = None
-        self.pipeline = Pipeline(stages, Options(target_score=75), workers, workers, 30, self.lanes)
-        self.lasts_s = 0.05
+        self.pipeline = Pipeline(stages, lambda: Options(target_score=75), workers, workers, 30, self.lanes)
         self._running: list[int] = []
         self.at_once = self.pixels_at_once = 0
         self._lock = threading.Lock()
@@ -51,15 +51,14 @@ class Recorder:
         read = ReadPicture(ImageInfo(Format.JPEG, width_px, 1), b"")
         return run_stages(self.pipeline, Plan(Operation.PROCESS), picture, "a.jpg", read, tuple(StageName))
 
-    def _run(self, work: WorkItem, check_stop: CheckStop) -> Output:
+    def _run(self, work: WorkItem, _: CheckStop) -> Output:
         with self._lock:
             self._running.append(work.info.pixels)
             self.at_once = max(self.at_once, len(self._running))
             self.pixels_at_once = max(self.pixels_at_once, sum(self._running))
-        end_s = time.monotonic() + self.lasts_s
-        while time.monotonic() < end_s:
-            check_stop()
-            time.sleep(0.01)
+        is_small = 2 * work.info.pixels <= PIXELS
+        assert wait_until(lambda: not is_small or self.at_once > 1), "another one runs beside it"
+        time.sleep(0.02)
         with self._lock:
             self._running.remove(work.info.pixels)
         return Output(keeps_original=True)

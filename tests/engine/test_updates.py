@@ -10,19 +10,20 @@ from typing import Any
 import pytest
 
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, StoredFile
+from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, Status, StoredFile
 from imgproc_local.engine.engine import MAX_UNREAD_JOBS, Engine, Updates
 
 WAIT_S = 5
 
-
-def job_with(state: StageState) -> Job:
+def job_with(state: StageState, status: Status) -> Job:
     stages = (StageRecord(StageName.OPTIMIZE, state),)
     return Job("j", "i", "a", "p", "optimize", "a.jpg", StoredFile("0", 1, Format.JPEG), stages,
-               "2026-11-22T13:14:16.000Z", "p", (), ImageInfo(Format.JPEG, 8, 8))  # fmt: skip
+               "2026-11-22T13:14:16.000Z", "p", (), ImageInfo(Format.JPEG, 8, 8), status)  # fmt: skip
 
 
-PENDING, RUNNING, DONE = (job_with(state) for state in (StageState.PENDING, StageState.RUNNING, StageState.DONE))
+PENDING = job_with(StageState.PENDING, Status.PENDING)
+RUNNING = job_with(StageState.RUNNING, Status.OPTIMIZING)
+DONE = job_with(StageState.DONE, Status.COMPLETED)
 
 
 class ReadJobs:

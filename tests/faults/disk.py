@@ -26,7 +26,7 @@ def check_folder(folder: Path) -> None:
     with database(folder) as rows:
         _check_database(rows)
         _check_credits(rows)
-        _check_regenerations(rows)
+        _check_requests(rows)
         _check_results(rows)
         _check_files(folder, rows)
 
@@ -59,16 +59,17 @@ def _check_credits(rows: sqlite3.Connection) -> None:
     _none(rows, "SELECT id FROM jobs WHERE id NOT IN (SELECT job_id FROM ledger WHERE kind = 'hold')")
 
 
-def _check_regenerations(rows: sqlite3.Connection) -> None:
-    """No request to write a text anew is left, and each has paid its price once, or nothing if it failed."""
-    _none(rows, "SELECT id, state FROM regenerations WHERE state <> 'failed'")
-    _none(
-        rows,
-        """SELECT stage, group_concat(kind), sum(amount) AS paid,
-            EXISTS (SELECT 1 FROM regenerations WHERE 'regenerate-' || id = stage) AS failed
-        FROM ledger WHERE stage LIKE 'regenerate-%' GROUP BY stage
-        HAVING sum(kind = 'hold') <> 1 OR (failed AND paid <> 0) OR (count(*) = 1 AND paid >= 0)""",
-    )
+def _check_requests(rows: sqlite3.Connection) -> None:
+    """No request to make a text or a result anew is left, and each has paid its price once, or nothing if it failed."""
+    for table, name in (("regenerations", "regenerate"), ("remakes", "remake")):
+        _none(rows, f"SELECT id, state FROM {table} WHERE state <> 'failed'")
+        _none(
+            rows,
+            f"""SELECT stage, group_concat(kind), sum(amount) AS paid,
+                EXISTS (SELECT 1 FROM {table} WHERE '{name}-' || id = stage) AS failed
+            FROM ledger WHERE stage LIKE '{name}-%' GROUP BY stage
+            HAVING sum(kind = 'hold') <> 1 OR (failed AND paid <> 0) OR (count(*) = 1 AND paid >= 0)""",
+        )
 
 
 def _check_results(rows: sqlite3.Connection) -> None:

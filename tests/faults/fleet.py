@@ -134,12 +134,14 @@ class Fleet:
 
     def _regenerate(self, client: httpx.Client, root: str, rng: random.Random, job_id: str) -> None:
         image = self.finals[job_id]["image"]
-        language = rng.choice(image["translations"])["language_code"]
-        answer = client.post(f"{root}/api/v1/images/{image['id']}/translations/{language}/regenerate")
-        if answer.status_code == 202:
+        languages = [text["language_code"] for text in image["translations"]]
+        chosen = rng.sample(languages, rng.randint(1, len(languages)))  # they are written in one pass
+        texts = [{"image_id": image["id"], "language_code": language} for language in chosen]
+        answer = client.post(f"{root}/api/v1/translations/regenerate", json={"texts": texts})
+        if answer.status_code == 202 and "problem" not in answer.text:
             self.regenerated.add(job_id)
         else:
-            self.surprises.append(f"{job_id}, {language}: {answer.status_code} {answer.text}")
+            self.surprises.append(f"{job_id}, {chosen}: {answer.status_code} {answer.text}")
 
     def poll(self, client: httpx.Client, root: str, job_id: str) -> None:
         answer = client.get(f"{root}/api/v1/jobs/{job_id}")

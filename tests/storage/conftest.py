@@ -34,7 +34,7 @@ class Store:
     async def open(self, path: Path) -> None:
         self.database = await open_database(path, lambda: self.now)
         self.jobs = Jobs(self.database, QUEUE_LIMIT)
-        self.stages = Stages(self.database)
+        self.stages = Stages(self.database, 100)
         self.credits = Credits(self.database)
         keys = Keys(self.database, BALANCE)
         self.account_id = await keys.account_id("own", create=True)

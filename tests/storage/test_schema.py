@@ -14,12 +14,13 @@ import pytest
 from imgproc_local.compose import open_store
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.domain.job import Job, Status
+from imgproc_local.domain.job import Status
+from imgproc_local.domain.result import StoredText, TextEdit, TextName
 from imgproc_local.storage.database import SCHEMA, STEPS, open_database
 from imgproc_local.storage.inspection import DATABASE_FILE
 from imgproc_local.storage.jobs import JobFilters, Jobs
 from imgproc_local.storage.stages import Stages
-from imgproc_local.storage.translations import Translations
+from imgproc_local.storage.translations import Outcome, Translations
 
 AT = "2026-11-01T00:00:00.000Z"
 INFO = '{"format": "jpeg", "width_px": 8, "height_px": 8}'
@@ -72,7 +73,7 @@ async def test_jobs_of_0_1_0_are_listed_claimed_and_correct(old: Path) -> None:
         after = set(dump(old))
         assert f"user_version {SCHEMA}" in after
         # rows of jobs and of texts have got columns
-        grown = tuple(f'INSERT INTO "{table}"' for table in ("jobs", "translations", "translation_versions"))
+        grown = tuple(f'INSERT INTO "{table}"' for table in ("jobs", "stages", "translations", "translation_versions"))
         assert [row for row in rows if not row.startswith(grown) and row not in after] == []
         jobs = Jobs(database, 10)
         for job_id, (_, status) in JOBS.items():
@@ -81,7 +82,7 @@ async def test_jobs_of_0_1_0_are_listed_claimed_and_correct(old: Path) -> None:
         assert [(text.language_code, text.source.value) for text in job.translations] == TEXTS
         assert [text.needs_text for text in job.translations] == [False, False, True, False]
         assert await jobs.referenced_files() == {"0" * 64, "1" * 64}
-        claimed = await Stages(database).claim("codecs")
+        claimed = await Stages(database, 100).claim("codecs")
         assert claimed is not None
         assert claimed.job.id == "j3"
     finally:
@@ -98,15 +99,17 @@ async def test_texts_of_an_older_schema_are_edited_and_restored_with_their_reaso
     database = await open_database(old)
     try:
         translations = Translations(database, 1)
-        steps: list[Callable[[], Awaitable[Job]]] = [
-            lambda: translations.edit("j1", "de", {"long_description": "Long."}),
-            lambda: translations.edit("j1", "de", {"seo_alt_text": "New words."}, "new-words"),
-            *[lambda: translations.restore("j1", "de", -1)] * 3,
-            *[lambda: translations.restore("j1", "de", 1)] * 3,
+        where = TextName("ij1", "de")
+        steps: list[Callable[[], Awaitable[list[Outcome]]]] = [
+            lambda: translations.edit("a", [TextEdit("ij1", "de", None, {"long_description": "Long."})]),
+            lambda: translations.edit("a", [TextEdit("ij1", "de", None, {"seo_alt_text": "New words."}, "new-words")]),
+            *[lambda: translations.restore("a", [where], -1)] * 3,
+            *[lambda: translations.restore("a", [where], 1)] * 3,
         ]
         seen = []
         for step in steps:
-            text = (await step()).translations[2]
+            (text,) = await step()
+            assert isinstance(text, StoredText)
             seen.append((text.seo_alt_text, text.seo_filename, text.needs_text_reason, text.long_description))
         first, second = ("A photo.", "b", "nothing_known", ""), ("A text.", "a-name", "nothing_known", "")
         described, written = (*second[:3], "Long."), ("New words.", "new-words", None, "Long.")

@@ -72,7 +72,7 @@ async def add_job(
                 lanes=dict.fromkeys(names, UNFINISHED_LANE if unfinished else LANE),
             )
         )
-    stages = Stages(services.store.database)
+    stages = Stages(services.store.database, 100)
     for _ in () if unfinished else names:
         claimed = await stages.claim(LANE)
         assert claimed is not None

@@ -92,10 +92,11 @@ def test_the_work_of_the_page_is_free(service: Running, page: httpx.Client) -> N
     with own.client:
         job = own.process("process", pictures.jpeg())
         text = f"/images/{job['image']['id']}/translations/en"
-        assert own.client.post(f"{text}/regenerate", headers={"Prefer": "wait=20"}).status_code == 202
-        assert balance() == before
-        assert service.client.post(f"{text}/regenerate", headers={"Prefer": "wait=20"}).status_code == 202
-    assert balance() == before - 1
+        for client, price in ((own.client, 0), (service.client, 1)):
+            client.patch(text, json={"long_description": "It will be gone."}).raise_for_status()
+            anew = client.post(f"{text}/regenerate?replace=true", headers={"Prefer": "wait=20"})
+            assert (anew.status_code, anew.json()["data"]["long_description"]) == (202, "")
+            assert balance() == before - price
 
 
 def test_the_overview_has_the_limits_and_the_model_in_use(

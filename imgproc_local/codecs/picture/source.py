@@ -276,14 +276,17 @@ class Source(Struct, frozen=True):
 
     def clean_copy(self) -> bytes:
         """The file with its picture data unchanged and only the metadata that may be published."""
-        container = FORMATS[self.info.format].container
-        if self.info.format is not Format.AVIF:
-            blocks = self.blocks_for(self.info.format, orientation=self.info.orientation)
-            return container.with_blocks(self.data, blocks)
-        # metadata is replaced in place, and the orientation is a property of the picture: new EXIF would need more room
-        has_exif = container.read_blocks(self.data).exif is not None
-        blocks = record.blocks_for(self.record, Format.AVIF, can_hold_exif=has_exif)
-        return container.with_blocks(self.data, blocks)
+        return with_record(self.data, self.info.format, self.record, self.info.orientation)
+
+
+def with_record(data: Data, file_format: Format, new: record.Record, orientation: int) -> bytes:
+    """The file with its picture data unchanged, without a gain map, and with no metadata but what `new` says."""
+    container = FORMATS[file_format].container
+    if file_format is not Format.AVIF:
+        return container.with_blocks(data, record.blocks_for(new, file_format, orientation=orientation))
+    # metadata is replaced in place, and the orientation is a property of the picture: new EXIF would need more room
+    has_exif = container.read_blocks(data).exif is not None
+    return container.with_blocks(data, record.blocks_for(new, Format.AVIF, can_hold_exif=has_exif))
 
 
 @contextmanager
