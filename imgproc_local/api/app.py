@@ -27,7 +27,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, ControllerRouterHandler, HTTPScope, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from imgproc_local.api import account, errors, events, exports, images, service, translations, uploads
+from imgproc_local.api import account, errors, events, exports, image_edits, images, service, translations, uploads
 from imgproc_local.api.metrics import UNMATCHED, Metrics
 from imgproc_local.api.openapi import build, get, json_content
 from imgproc_local.api.requests import RATE_HEADERS, TRUSTED_PROXY, RateLimiter, refuse_trailing_slash, services_of
@@ -62,6 +62,7 @@ HANDLERS: Sequence[HTTPRouteHandler] = (
     service.languages,
     *uploads.HANDLERS,
     *images.HANDLERS,
+    image_edits.edit_images,
     *translations.HANDLERS,
     *account.HANDLERS,
     *events.HANDLERS,

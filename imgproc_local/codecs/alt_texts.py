@@ -1,10 +1,14 @@
-"""Writes alt texts into picture files, as XMP that other programs read, and into sidecar files.
+"""Writes alt texts into picture files, as XMP that other programs read, and into sidecar files; and a person's caption,
+keywords and credit.
 
 The texts of all languages become `Iptc4xmpCore:AltTextAccessibility` and `ExtDescrAccessibility`, language alternatives
 with `x-default` first, and marks beside them say who wrote them (`metadata/text_sources.py`). Only these properties
 change: pixels, profile, orientation and other metadata are copied bit for bit; other XMP properties keep their meaning.
 A file grows by the texts, so a result can become larger than its original.
-Source: IPTC Photo Metadata Standard 2025.1; ISO 16684-1.
+
+Of a caption, keywords and a credit, EXIF and IPTC-IIM must not say other words than XMP, so a file that gets some has
+all its metadata written anew, in the form of results (`metadata/record.py`).
+Source: IPTC Photo Metadata Standard 2025.1; ISO 16684-1; Metadata Working Group, Guidelines 2.0, 5.1 to 5.3.
 """
 
 from __future__ import annotations
@@ -12,19 +16,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from imgproc_local.codecs.metadata import text_sources, xmp
+from imgproc_local.codecs import jxl
+from imgproc_local.codecs.container import Data, jpeg
+from imgproc_local.codecs.metadata import exif, record, text_sources, xmp
 from imgproc_local.codecs.metadata.text_sources import Author
 from imgproc_local.codecs.metadata.xmp import MAX_XMP_BYTES, MAX_XMP_DEPTH
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import translate_errors
-from imgproc_local.codecs.picture.source import opened
+from imgproc_local.codecs.picture.source import jpeg_in, opened, with_record
 from imgproc_local.domain.errors import CheckStop, StageFailed
-from imgproc_local.domain.image import ImageInfo
-from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.domain.image import EVERYTHING, Format, ImageInfo
+from imgproc_local.domain.result import TextSource, Translation, Words
 
 _DEFAULT = "x-default"
+_NO_WORDS = Words()
 
 
 class FileText(Struct, frozen=True):
@@ -57,11 +64,44 @@ def texts_to_write(translations: Iterable[Translation]) -> FileTexts:
     return FileTexts(alt_texts, extended_descriptions)
 
 
+def _word_properties(words: Words) -> xmp.Properties:
+    """The XMP properties of the words that are set, by name; those of empty words have no text."""
+    caption, subject, credit = xmp.DC + "description", xmp.DC + "subject", xmp.PHOTOSHOP + "Credit"
+    found: xmp.Properties = {}
+    if words.caption is not None:
+        found[caption] = xmp.from_language_items(caption, [(_DEFAULT, words.caption)])
+    if words.keywords is not None:
+        found[subject] = xmp.array(subject, "Bag", words.keywords)
+    if words.credit is not None:
+        found[credit] = xmp.simple_property(credit, words.credit)
+    return found
+
+
+def _with_properties(data: Data, file_format: Format, properties: xmp.Properties) -> bytes:
+    """The file with all its metadata written anew, with these properties in place of its own, if they have a text."""
+    blocks = FORMATS[file_format].container.read_blocks(data)
+    read = record.read_record(blocks, EVERYTHING)
+    others = {name: element for name, element in read.properties.items() if name not in properties}
+    merged = others | {name: element for name, element in properties.items() if xmp.texts(properties, name)}
+    new, orientation = structs.replace(read, properties=merged, icc=blocks.icc), exif.orientation(blocks.exif)
+    gain_map = jpeg.gain_map(data) if file_format is Format.JPEG else None
+    if gain_map is None:
+        return with_record(data, file_format, new, orientation)
+    described = record.blocks_for(new, file_format, orientation=orientation, gain_map_bytes=len(gain_map))
+    return jpeg.with_blocks_and_gain_map(data, described, gain_map)
+
+
 @translate_errors("The texts can't be written into the picture")
 def write_alt_texts(
-    path: Path, info: ImageInfo, file_texts: FileTexts, check_stop: CheckStop, *, overwrite: bool = False
+    path: Path,
+    info: ImageInfo,
+    file_texts: FileTexts,
+    check_stop: CheckStop,
+    *,
+    overwrite: bool = False,
+    words: Words = _NO_WORDS,
 ) -> bytes:
-    """The file with these texts in its XMP; its own bytes if no text has to be added or replaced.
+    """The file with these texts in its XMP, and these words; its own bytes if nothing has to be added or replaced.
 
     A text in the file is replaced with `overwrite`, by an edited text, or if a model wrote it. Texts in other languages
     remain, and so does an `x-default`, unless it repeats a text that is replaced, or the first language is replaced.
@@ -70,19 +110,38 @@ def write_alt_texts(
     `check_stop` raises.
     """
     check_stop()
-    row = FORMATS[info.format]
-    if row.with_xmp is None:
+    if FORMATS[info.format].with_xmp is None:
         raise StageFailed(
-            f"No texts can be written into a {row.name}: write a sidecar file, or use the optimized file."
+            f"No texts can be written into a {FORMATS[info.format].name}: write a sidecar file, or use the optimized"
+            " file."
         )
-    with opened(path) as data:
-        blocks = row.container.read_blocks(data)
-        changed = _changed(xmp.parse(blocks.xmp, blocks.more_xmp).properties, file_texts, overwrite=overwrite)
-        if not changed:
-            return bytes(data)
-        check_stop()
-        # of a property that a JPEG's extended XMP has, too, programs read the one in the packet
-        return row.with_xmp(data, _edited(blocks.xmp, changed))
+    with opened(path) as stored:
+        original = jpeg_in(stored) if info.format is Format.JXL else None
+        if original is None:
+            return _written(stored, info.format, file_texts, check_stop, overwrite=overwrite, words=words)
+        # a JPEG can only be rebuilt together with its own metadata: the texts are written into it
+        written = _written(original, Format.JPEG, file_texts, check_stop, overwrite=overwrite, words=words)
+        encoded = bytes(stored) if written == original else jxl.without_loss(written)
+        read = FORMATS[info.format].container.read_blocks
+        if encoded is None or (read(stored).exif and not read(encoded).exif):
+            raise StageFailed("The texts can't be written into this JPEG XL without loss: write a sidecar file.")
+        return encoded
+
+
+def _written(
+    stored: Data, file_format: Format, file_texts: FileTexts, check_stop: CheckStop, *, overwrite: bool, words: Words
+) -> bytes:
+    """The file with the texts and words; its own bytes if nothing has to be added or replaced."""
+    properties, row = _word_properties(words), FORMATS[file_format]
+    data = _with_properties(stored, file_format, properties) if properties else stored
+    blocks = row.container.read_blocks(data)
+    changed = {name: element for name, element in properties.items() if xmp.texts(properties, name)}
+    changed |= _changed(xmp.parse(blocks.xmp, blocks.more_xmp).properties, file_texts, overwrite=overwrite)
+    if not changed or row.with_xmp is None:
+        return bytes(data)
+    check_stop()
+    # of a property that a JPEG's extended XMP has, too, programs read the one in the packet
+    return row.with_xmp(data, _edited(blocks.xmp, changed))
 
 
 def sidecar(file_texts: FileTexts) -> bytes:

@@ -466,7 +466,8 @@ class Export:
         damage = self._blobs.find_damage(stored)
         if damage is not None:
             raise ExportBroken(f"The file {stored.sha256} is {damage} in the data folder.")
-        work = TextsWork(os.fsencode(self._blobs.path(stored.sha256)), stored.format, planned.job.translations)
+        path, job = os.fsencode(self._blobs.path(stored.sha256)), planned.job
+        work = TextsWork(path, stored.format, job.translations, words=job.words)
         try:
             return self._write_texts(work, self._cancelled)
         except (ServiceError, WorkerError) as error:

@@ -29,7 +29,7 @@ from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, StageF
 from imgproc_local.domain.image import EVERYTHING, Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import target_score
-from imgproc_local.domain.result import Translation
+from imgproc_local.domain.result import Translation, Words
 from imgproc_local.engine.pipeline import CancellationToken, FileToRead, memory_to_read
 from imgproc_local.engine.stage import CODECS_LANE, Output, Stage, WorkItem
 from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, Workers, memory_limit_bytes
@@ -180,7 +180,8 @@ def convert_stage(workers: Workers) -> Stage:
 
 
 class TextsWork(Struct, frozen=True):
-    """A picture and its texts. The path is given as bytes, because the name of a folder need not be valid UTF-8.
+    """A picture, its texts, and the words that a person changed. The path is given as bytes, because the name of a
+    folder need not be valid UTF-8.
 
     With `overwrite`, texts that are already in the picture are replaced.
     """
@@ -189,6 +190,7 @@ class TextsWork(Struct, frozen=True):
     format: Format
     translations: tuple[Translation, ...]
     overwrite: bool = False
+    words: Words = Words()
 
 
 def with_texts(work: TextsWork, check_stop: CheckStop) -> Output:
@@ -197,7 +199,8 @@ def with_texts(work: TextsWork, check_stop: CheckStop) -> Output:
 
     path = Path(os.fsdecode(work.path))
     info = ImageInfo(work.format, 0, 0)  # no pixels are decoded
-    data = write_alt_texts(path, info, texts_to_write(work.translations), check_stop, overwrite=work.overwrite)
+    texts = texts_to_write(work.translations)
+    data = write_alt_texts(path, info, texts, check_stop, overwrite=work.overwrite, words=work.words)
     return Output(data=data, format=work.format)
 
 
