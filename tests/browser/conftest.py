@@ -97,6 +97,18 @@ class Tab:
         number: int = self.page.evaluate("window.watched.length - 1")
         return f"window.watched[{number}].condition"
 
+    def hold(self, pattern: str) -> Callable[[], Any]:
+        """Hold the requests to addresses like `pattern`. Returns a function that waits for the next one."""
+        held: list[Any] = []
+        self.page.route(pattern, lambda route: held.append(route))  # noqa: PLW0108 - Playwright reads its signature
+
+        def take() -> Any:
+            # handlers of requests run only while Playwright is called
+            wait_until(lambda: self.page.wait_for_timeout(20) or held, f"a request to {pattern}")
+            return held.pop(0)
+
+        return take
+
     def text(self, selector: str) -> str:
         """The text of the first element that `selector` matches, "" if there is none."""
         found: str = self.page.evaluate(f"document.querySelector({json.dumps(selector)})?.textContent ?? ''")

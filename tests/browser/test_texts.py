@@ -107,19 +107,13 @@ def test_what_is_not_accepted_remains_with_the_reason_and_can_be_copied(tab: Tab
 def test_an_undo_waits_for_the_answer_to_the_change_before_it(tab: Tab, service: Running) -> None:
     show(tab, "1.jpg")
     before = translation(service, "1.jpg")
-    held: list[Any] = []
-
-    def hold(route: Any) -> None:
-        held.append(route)
-
-    tab.page.route("**/translations/en", hold)
+    next_request = tab.hold("**/translations")
     tab.page.locator("[data-alt=en]").fill("On its way.")
     tab.press("Control+Enter", "Escape", "Control+z")
-    # handlers of requests run only while Playwright is called
-    wait_until(lambda: tab.page.wait_for_timeout(20) or held, "a request")
+    request = next_request()
     tab.page.wait_for_timeout(100)  # an undo that did not wait would be sent meanwhile
     assert alt_text(tab) == "On its way."
-    held[0].continue_()
+    request.continue_()
     wait_for_text(tab, before["seo_alt_text"])
     wait_until_stored(service, "1.jpg", before["seo_alt_text"])
     assert translation(service, "1.jpg") == before

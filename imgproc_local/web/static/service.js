@@ -155,7 +155,7 @@ const FIELD_LABELS = {
 };
 
 /** A message of the service with the names of fields as the page calls them. */
-function inWordsOfPage(message) {
+export function inWordsOfPage(message) {
   const text = message.replace("send decorative: true", "press “Mark as decorative”").replaceAll(/\b[a-z]+(?:_[a-z]+)+\b/g, (name) => FIELD_LABELS[name] ?? name);
   return text === message ? message : text[0].toUpperCase() + text.slice(1);
 }

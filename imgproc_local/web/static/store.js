@@ -1,6 +1,6 @@
 // All pictures of the account, in memory: loaded from the list of jobs, then kept current by the event stream.
 //
-// Events are applied once per animation frame. A picture is an immutable object that an event replaces, so that a component
+// Events are applied once in about the time of a frame. A picture is an immutable object that an event replaces, so that a component
 // can tell by identity whether it must be rendered. The order of the list is computed again at most every 400 ms.
 
 import { notice } from "./messages.js";
@@ -10,8 +10,8 @@ import { Progress } from "./progress.js";
 import { api, followAccount } from "./service.js";
 
 const PAGE_SIZE = 500;
+const APPLY_EVERY_MS = 16;
 const ARRANGE_EVERY_MS = 400;
-const MAX_RELOADS = 5; // a reload is repeated when an event of its picture arrives meanwhile; jobs have few events
 const DONE_STATUSES = ["completed", "done"];
 
 const pictures = new Map(); // by the identifier of the job
@@ -32,6 +32,10 @@ export const connected = new Observable(true);
 export const projects = new Observable([]);
 /** How many files are not sent yet. */
 export const unsent = new Observable(0);
+/** The words on their way to the service, { seo_alt_text, seo_filename, long_description }, by the `keyOf` of their text. They are shown already. */
+export const sent = new Observable(new Map());
+
+export const keyOf = (id, code) => `${id} ${code}`;
 
 /** `text` is searched for, `show` is a key of `SHOWS`, `language` is one in which a text is missing, `project` an identifier. */
 export const NO_FILTERS = { text: "", show: "all", language: "", project: "" };
@@ -67,9 +71,9 @@ export function neighbour(step) {
 
 // ---- pictures ----
 
-/** The state, names and sizes of a job, as the list and the details use them. */
+/** The state, names and sizes of a job, as the list and the details use them, with the words that are on their way to the service. */
 function pictureFrom(job) {
-  const { image } = job;
+  const image = sent.value.size === 0 ? job.image : { ...job.image, translations: job.image.translations.map((translation) => withSent(job.job_id, translation)) };
   const { details } = image;
   const sizes = [image.optimized_size, image.converted_size].filter((size) => size !== null);
   const larger = image.optimized_size !== null && image.converted_size !== null && image.converted_size >= image.optimized_size;
@@ -87,8 +91,24 @@ function pictureFrom(job) {
     best: image.converted_size !== null && !larger ? "converted" : "optimized",
     saved: sizes.length > 0 ? Math.max(0, image.original_size - Math.min(...sizes)) : 0,
     needsText: image.translations.some((translation) => translation.needs_text),
+    review: reviewOf(image.translations),
+    isWriting: Object.values(details.texts ?? {}).some(({ regenerating }) => regenerating),
     larger, // the converted file is not smaller than the optimized one
   };
+}
+
+/** Whether a person has "accepted" all texts of a picture, or has "edited" some of them; null while there is work left. */
+function reviewOf(translations) {
+  if (translations.length === 0 || translations.some(({ needs_text: needsText, review }) => needsText || !review)) return null;
+  return translations.some(({ review }) => review === "edited") ? "edited" : "accepted";
+}
+
+function withSent(id, translation) {
+  const words = sent.value.get(keyOf(id, translation.language_code));
+  if (words === undefined) return translation;
+  const isWritten = words.seo_alt_text !== undefined;
+  const review = words.seo_alt_text === translation.seo_alt_text ? translation.review ?? "accepted" : "edited";
+  return { ...translation, ...words, ...(isWritten ? { needs_text: false, source: "person", review } : {}) };
 }
 
 function stateOf(status) {
@@ -105,9 +125,8 @@ function dayOf(time) {
 
 // ---- loading and following ----
 
-const unapplied = new Map(); // the jobs that the next frame applies, by identifier; null for a deleted one
-const eventCounts = new Map(); // by the identifier of the job
-let cancelFrame = null; // cancels the frame that will apply them
+const unapplied = new Map(); // the jobs that are applied next, by identifier; null for a deleted one
+let applyTimer = null; // not a frame: a hidden tab has none, but its pictures stay current
 let arrangeTimer = null;
 let arrangedAt = 0;
 let estimateTimer = null;
@@ -119,22 +138,16 @@ export async function followPictures() {
   await followAccount((name, data) => {
     connected.set(name !== "lost");
     if (name === "snapshot" || name === "reset") load();
-    else if (name === "job") {
-      eventCounts.set(data.data.job_id, eventsOf(data.data.job_id) + 1);
-      change(data.data.job_id, data.data);
-    }
+    else if (name === "job") change(data.data.job_id, data.data);
     else if (name === "deleted") change(data.job_id, null);
   });
 }
 
-/** How many events of a picture have arrived. If one arrived after a request was sent, it may be newer than the answer. */
-export const eventsOf = (id) => eventCounts.get(id) ?? 0;
-
-/** Load the whole list again. Events that arrive meanwhile are newer than the list, and win. */
-function load() {
+/** Load the whole list again; resolves when that was done or has failed. Events that arrive meanwhile are newer than the list, and win. */
+export function load() {
   const thisLoad = { changed: new Set() };
   loading = thisLoad;
-  (async () => {
+  return (async () => {
     const seen = new Set();
     for (let cursor = null; ; ) {
       const query = `limit=${PAGE_SIZE}&include=removed,details${cursor ? `&cursor=${cursor}` : ""}`;
@@ -165,18 +178,6 @@ function change(id, job) {
   applySoon();
 }
 
-/** Read the job of a picture again and apply it at once. Throws `Refused`. */
-export async function reloadPicture(id) {
-  for (let tries = 0; tries < MAX_RELOADS; tries += 1) {
-    const before = eventsOf(id);
-    const { data } = await (await api(`/jobs/${id}?include=removed,details`)).json();
-    if (eventsOf(id) !== before) continue; // an event that arrived meanwhile may be newer than this answer
-    change(id, data);
-    break;
-  }
-  apply();
-}
-
 /** The latest text of a picture in a language with its state, even if the page does not show it yet; undefined if there is none. */
 export function latestText(id, code) {
   const image = (unapplied.has(id) ? unapplied.get(id) : pictures.get(id)?.job)?.image;
@@ -184,15 +185,40 @@ export function latestText(id, code) {
   return translation && { ...translation, ...image.details?.texts?.[code] };
 }
 
-/** Apply `translation`, the service's answer to a change of a text of the picture, at once. */
-export function applyTranslation(id, translation) {
-  const job = unapplied.get(id) ?? pictures.get(id)?.job;
-  if (!job) return;
-  const code = translation.language_code;
-  const { can_undo, can_redo, regenerating, error } = translation;
-  const details = { ...job.image.details, texts: { ...job.image.details?.texts, [code]: { can_undo, can_redo, regenerating, error } } };
-  const translations = job.image.translations.map((other) => (other.language_code === code ? { ...other, ...translation } : other));
-  change(id, { ...job, image: { ...job.image, details, translations } });
+/** Apply the service's answers to a change of texts at once: { id, translation }. */
+export function applyTranslations(answers) {
+  for (const { id, translation } of answers) {
+    const job = unapplied.get(id) ?? pictures.get(id)?.job;
+    if (!job) continue;
+    const code = translation.language_code;
+    const { can_undo, can_redo, regenerating, error, version } = translation;
+    const texts = { ...job.image.details?.texts, [code]: { can_undo, can_redo, regenerating, error, version } };
+    const others = job.image.translations;
+    const translations = others.some(({ language_code: other }) => other === code)
+      ? others.map((other) => (other.language_code === code ? { ...other, ...translation } : other)) : [...others, translation];
+    change(id, { ...job, image: { ...job.image, details: { ...job.image.details, texts }, translations } });
+  }
+  apply();
+}
+
+/** Apply the service's answers to a change of pictures at once: { id, details }. */
+export function applyDetails(answers) {
+  for (const { id, details } of answers) {
+    const job = unapplied.get(id) ?? pictures.get(id)?.job;
+    if (job) change(id, { ...job, image: { ...job.image, details: { ...job.image.details, ...details } } });
+  }
+  apply();
+}
+
+/** Show `words` as those of texts, { id, code, words }, until the service has answered; without words, what the service has. */
+export function showSent(texts) {
+  const all = new Map(sent.value);
+  for (const { id, code, words } of texts) {
+    if (Object.keys(words).length > 0) all.set(keyOf(id, code), words);
+    else all.delete(keyOf(id, code));
+    if (pictures.has(id) && !unapplied.has(id)) unapplied.set(id, pictures.get(id).job);
+  }
+  sent.set(all);
   apply();
 }
 
@@ -200,20 +226,12 @@ export function applyTranslation(id, translation) {
 export const forgetPicture = (id) => change(id, null);
 
 function applySoon() {
-  if (cancelFrame !== null) return;
-  // a hidden tab has no frames, but its pictures stay current
-  if (document.hidden) {
-    const timer = setTimeout(apply, ARRANGE_EVERY_MS);
-    cancelFrame = () => clearTimeout(timer);
-  } else {
-    const frame = requestAnimationFrame(apply);
-    cancelFrame = () => cancelAnimationFrame(frame);
-  }
+  applyTimer ??= setTimeout(apply, APPLY_EVERY_MS);
 }
 
 function apply() {
-  cancelFrame?.();
-  cancelFrame = null;
+  clearTimeout(applyTimer);
+  applyTimer = null;
   for (const [id, job] of unapplied) {
     if (job === null) pictures.delete(id);
     else {
@@ -228,8 +246,6 @@ function apply() {
   changes.set(changed);
   arrangeSoon();
 }
-
-addEventListener("visibilitychange", () => { if (cancelFrame !== null && !document.hidden) apply(); });
 
 /** Compute the order of the list, the counts and the totals again, now or 400 ms after the last time. */
 function arrangeSoon() {
@@ -252,6 +268,9 @@ function arrange() {
   // the estimate of the time left changes without events too
   if (totals.value.open > 0) estimateTimer = setTimeout(arrangeSoon, 1000);
 }
+
+/** The codes of the languages in which `chosen` pictures have texts. */
+export const codesOf = (chosen) => [...new Set(chosen.flatMap(({ image }) => image.translations.map(({ language_code: code }) => code)))];
 
 /** The codes of the languages in which texts exist or were requested. */
 function languagesOf(all) {

@@ -1,26 +1,29 @@
-// Changes of texts: save, accept, regenerate, undo and redo. The service stores every version of a text.
+// Acts on texts and pictures: save, accept, regenerate, move, make results anew, undo and redo. The service stores every version
+// of a text.
 //
-// Each action of the user is one entry of the history, also if it changes the texts of a picture in several languages. All
-// requests are sent one after the other: an undo waits until the change before it is stored or refused.
+// Each act is one entry of the history, for one text as for those of a thousand pictures, and at most 10,000 items are one request.
+// All requests are sent one after the other: an undo waits until the change before it is stored or refused.
 
 import { counted, number } from "./format.js";
 import { announce, confirmed, notice } from "./messages.js";
 import { Observable } from "./observable.js";
-import { AnswerLost, Refused, api } from "./service.js";
-import { applyTranslation, eventsOf, latestText, pictureOf, reloadPicture } from "./store.js";
+import { AnswerLost, Refused, api, inWordsOfPage } from "./service.js";
+import { applyDetails, applyTranslations, keyOf, latestText, load, pictureOf, sent, showSent } from "./store.js";
 
-// Entries: { id, texts: [{ code, before }] }, the latest last. `before` is the text that the action replaced.
+export { keyOf, sent };
+
+const MAX_ITEMS = 10_000;
+export const MAX_CHARS = 250; // of an alt text
+
+// Entries, the latest last: { texts: [{ id, code, before }] }, of which the service has the versions, and `before` is the text that
+// the act replaced; or { undo(), redo() }.
 const HISTORY = { undo: [], redo: [] };
 const OPPOSITE = { undo: "redo", redo: "undo" };
 
 let queue = Promise.resolve(); // ends when all requests so far are answered
 
-/** How many actions the service has not yet answered. */
+/** How many acts the service has not yet answered. */
 export const saving = new Observable(0);
-/** The words on their way to the service, { seo_alt_text, seo_filename, long_description }, by the `keyOf` of their text. */
-export const sent = new Observable(new Map());
-
-export const keyOf = (id, code) => `${id} ${code}`;
 
 /** Whether the words and the source of two texts are the same. */
 const isSame = (text, other) => ["seo_alt_text", "seo_filename", "long_description", "source"].every((name) => text?.[name] === other?.[name]);
@@ -33,129 +36,269 @@ function enqueue(work) {
   return result;
 }
 
-/** Send a change of a text, and show the text of the answer. Throws `Refused`. */
-async function request(id, code, method, action = "", words = undefined) {
-  const headers = words === undefined ? {} : { "Content-Type": "application/json" };
-  const body = words === undefined ? undefined : JSON.stringify(words);
-  // sending the same words twice changes nothing; a repeated undo would undo one more change
-  const isRepeatable = method === "PATCH";
-  const events = eventsOf(id);
-  if (latestText(id, code) === undefined) throw new Refused(404, "The picture was deleted.");
+/** Resolves when all earlier requests are answered. */
+export const whenAnswered = () => enqueue(() => {});
+
+function remember(entry) {
+  HISTORY.undo.push(entry);
+  HISTORY.redo.length = 0;
+}
+
+// ---- requests ----
+
+/**
+ * Send `items` in requests with the body `bodyOf(items)`, at most 10,000 in one. Resolves with { done, problems }: the items, with
+ * the `result` that the service gave each. Throws `Refused`, and `AnswerLost` where the request is not `isRepeatable`.
+ */
+async function send(method, path, items, bodyOf, isRepeatable) {
+  const results = [];
+  for (let from = 0; from < items.length; from += MAX_ITEMS) {
+    const part = items.slice(from, from + MAX_ITEMS);
+    const options = { method, body: JSON.stringify(bodyOf(part)), headers: { "Content-Type": "application/json" }, isRepeatable };
+    const { data } = await (await api(path, options)).json();
+    results.push(...data.map((result, place) => ({ ...part[place], result })));
+  }
+  return { done: results.filter(({ result }) => !result.problem), problems: results.filter(({ result }) => result.problem) };
+}
+
+/**
+ * Change `texts`, { id, code, fields }, and show those of the answer. `once` are the fields of the request. Resolves as `send` does;
+ * `before` is the text that was replaced.
+ */
+async function sendTexts(method, action, texts, once = {}) {
+  const items = texts.map(({ id, code, fields }) => ({ id, code, fields, before: latestText(id, code) }));
+  const there = items.filter(({ id }) => pictureOf(id));
+  const gone = items.filter(({ id }) => !pictureOf(id)).map((item) => ({ ...item, result: { status: 404, problem: "The picture was deleted." } }));
+  const bodyOf = (part) => ({ ...once, texts: part.map(({ id, code, fields }) => ({ image_id: pictureOf(id).image.id, language_code: code, ...fields })) });
   try {
-    const response = await api(`/images/${pictureOf(id).image.id}/translations/${code}${action}`, { method, headers, body, isRepeatable });
-    const { data } = await response.json();
-    // a regenerated text may be reported by an event before the answer to the request for it arrives
-    if (eventsOf(id) === events) applyTranslation(id, data);
-    else await reloadPicture(id);
+    // sending the same words twice changes nothing; a repeated undo would undo one more change
+    const { done, problems } = await send(method, `/translations${action}`, there, bodyOf, method === "PATCH");
+    // a text that an event has changed meanwhile has this change already, or a newer one
+    const current = done.filter(({ id, code, before }) => JSON.stringify(latestText(id, code)) === JSON.stringify(before));
+    // a text that was not changed because it has become another one is shown too
+    const changedElsewhere = problems.filter(({ result }) => result.data).map(({ id, result }) => ({ id, translation: result.data }));
+    applyTranslations([...current.map(({ id, result }) => ({ id, translation: result })), ...changedElsewhere]);
+    return { done, problems: [...problems, ...gone] };
   } catch (error) {
     if (!(error instanceof AnswerLost)) throw error;
-    await reloadPicture(id); // the service may have carried the request out: the user sees what is in force
+    await load(); // the service may have carried the request out: the user sees what is in force
+    return { done: there, problems: gone };
   }
 }
 
-/** Do `change(code)` for texts in turn, as one action. Throws the first error after all were tried. */
-async function changeAll(id, codes, change) {
+/** An error that says how many of an act's items were not changed, and why. */
+function refusalOf(problems, total) {
+  const reasons = [...new Set(problems.map(({ result }) => inWordsOfPage(result.problem)))];
+  const told = reasons.slice(0, 2).join(" ") + (reasons.length > 2 ? ` And ${counted(reasons.length - 2, "other reason")}.` : "");
+  const { status } = problems[0].result;
+  if (total === 1 || (problems.length === total && reasons.length === 1)) return new Refused(status, told);
+  return new Refused(status, `${number(total - problems.length)} of ${number(total)} changed. ${number(problems.length)} ${problems.length === 1 ? "was" : "were"} not: ${told}`);
+}
+
+/** Change texts as one act: `requests` are { texts, once } of `sendTexts`. Throws `Refused` if one was not changed. Resolves with how many were. */
+async function changeTexts(method, action, requests) {
   const texts = [];
-  const errors = [];
-  for (const code of codes) {
-    const before = latestText(id, code);
-    await change(code).then(() => texts.push({ code, before }), (error) => errors.push(error));
+  const problems = [];
+  for (const { texts: asked, once } of requests.filter((request) => request.texts.length > 0)) {
+    const answer = await sendTexts(method, action, asked, once);
+    texts.push(...answer.done.map(asEntry));
+    problems.push(...answer.problems);
   }
-  if (texts.length > 0) {
-    HISTORY.undo.push({ id, texts });
-    HISTORY.redo.length = 0;
-  }
-  if (errors.length > 0) throw errors[0];
+  if (texts.length > 0) remember({ texts });
+  if (problems.length > 0) throw refusalOf(problems, texts.length + problems.length);
+  return texts.length;
+}
+
+const asEntry = ({ id, code, before }) => ({ id, code, before });
+
+/** What a button beside the confirmation of the last act does: it undoes that act, also if others follow. */
+function undoLast() {
+  const entry = HISTORY.undo.at(-1);
+  return () => restoreLast("undo", entry);
 }
 
 // ---- saving ----
 
 /** Whether the alt text is a person's, or will be when all earlier requests were answered. */
-const isFromPerson = (id, code) => latestText(id, code)?.source === "person" || sent.value.get(keyOf(id, code))?.seo_alt_text !== undefined;
-
-function setSent(id, code, words) {
-  const all = new Map(sent.value);
-  if (Object.keys(words).length > 0) all.set(keyOf(id, code), words);
-  else all.delete(keyOf(id, code));
-  sent.set(all);
-}
-
-/** Remove the words that the service has `answered` from `sent`, except from fields that were changed again since. */
-function removeSent(id, code, answered) {
-  const waiting = sent.value.get(keyOf(id, code)) ?? {};
-  setSent(id, code, Object.fromEntries(Object.entries(waiting).filter(([name, value]) => answered[name] !== value)));
-}
-
-/** Store words of a person as one action: `changes` has those of `sent` by language. Throws `Refused`. */
-function save(id, changes) {
-  for (const [code, words] of changes) setSent(id, code, { ...sent.value.get(keyOf(id, code)), ...words });
-  return enqueue(() => changeAll(id, [...changes.keys()], async (code) => {
-    try {
-      await request(id, code, "PATCH", "", changes.get(code));
-    } finally {
-      removeSent(id, code, changes.get(code));
-    }
-  }));
-}
-
-/** Store `words` of a person; see `sent`. Throws `Refused`. */
-export const saveText = (id, code, words) => save(id, new Map([[code, words]]));
-
-/** Accept the texts of a picture, except those that are accepted, that are being saved, or that a person has to write. */
-export const acceptTexts = ({ id, image }) => reporting(() => save(id, new Map(image.translations
-  .filter(({ language_code: code, needs_text: needsText }) => !needsText && !isFromPerson(id, code))
-  .map(({ language_code: code, seo_alt_text: altText }) => [code, { seo_alt_text: altText }]))));
-
-/** Empty the alt texts of a picture, so that screen readers skip it, as one action. */
-export const markDecorative = ({ id, image }) => reporting(async () => {
-  await save(id, new Map(image.translations.map(({ language_code: code }) => [code, { seo_alt_text: "", decorative: true }])));
-  announce("Marked as decorative.", () => restoreLast("undo"));
-});
+export const isFromPerson = (id, code) => latestText(id, code)?.source === "person" || sent.value.get(keyOf(id, code))?.seo_alt_text !== undefined;
 
 /**
- * Let the service write texts anew, as one action, but ask first where words of a person would be replaced. `describedBy` is that
- * of GET /local/overview. The event stream reports when they are written.
+ * Store words of a person as one act: `texts` are { id, code, words, fields }, with the words that are shown at once, and the
+ * `fields` of the request, which are the words if they are left out. Throws `Refused`. Resolves with how many were changed.
+ */
+function save(texts) {
+  showSent(texts.map(({ id, code, words }) => ({ id, code, words: { ...sent.value.get(keyOf(id, code)), ...words } })));
+  return enqueue(async () => {
+    try {
+      return await changeTexts("PATCH", "", [{ texts: texts.map(({ id, code, words, fields = words }) => ({ id, code, fields })) }]);
+    } finally {
+      // what was answered is no longer on its way, except fields that were changed again since
+      showSent(texts.map(({ id, code, words }) => {
+        const waiting = Object.entries(sent.value.get(keyOf(id, code)) ?? {});
+        return { id, code, words: Object.fromEntries(waiting.filter(([name, value]) => words[name] !== value)) };
+      }));
+    }
+  });
+}
+
+/** Store `words` of a person; see `sent`. Throws `Refused`, with the status 412 if the text has another `version`. */
+export const saveText = (id, code, { version, ...words }) => save([{ id, code, words, fields: { ...words, version } }]);
+
+/** Store words in many texts, as one act: { id, code, words }. */
+export const saveTexts = (texts) => reporting(async () => announce(`${counted(await save(texts), "text")} changed.`, undoLast()));
+
+/** The texts of pictures that a person can accept: not those that are accepted, that are being saved, or that a person has to write. */
+export const acceptable = (pictures) => pictures.flatMap(({ id, image, details }) => image.translations
+  .filter(({ language_code: code, needs_text: needsText, review }) => !needsText && !review && !isFromPerson(id, code) && !details.texts?.[code]?.regenerating)
+  .map(({ language_code: code, seo_alt_text: altText, source }) => ({ id, code, source, words: { seo_alt_text: altText }, fields: { accept: true, version: details.texts?.[code]?.version } })));
+
+/** Accept the texts of a picture that can be accepted. */
+export const acceptTexts = (picture) => {
+  const texts = acceptable([picture]);
+  return texts.length > 0 && reporting(() => save(texts));
+};
+
+/** Accept `texts`, which `acceptable` returned, as one act. */
+export const acceptAll = (texts) => reporting(async () => announce(`${counted(await save(texts), "text")} accepted.`, undoLast()));
+
+/** Empty the alt texts of a picture, so that screen readers skip it, as one act. */
+export const markDecorative = ({ id, image }) => reporting(async () => {
+  await save(image.translations.map(({ language_code: code }) => ({ id, code, words: { seo_alt_text: "" }, fields: { seo_alt_text: "", decorative: true } })));
+  announce("Marked as decorative.", undoLast());
+});
+
+// ---- writing anew ----
+
+/** Whether a text is a person's or from the file, so that it is replaced only if the person agrees. */
+export const isOwn = ({ id, code }) => isFromPerson(id, code) || latestText(id, code)?.source === "embedded";
+
+/**
+ * Let the service write `texts`, { id, code }, anew, as one act, `own` ones among them only with the person's agreement. `once` are
+ * fields of the request. The event stream reports when they are written. Throws `Refused`. Resolves with how many will be written.
+ */
+export function writeAnew(texts, own = [], once = {}) {
+  const asked = (chosen, replace) => ({ texts: chosen, once: { ...once, replace } });
+  // what another person has written since the question is not replaced: the service refuses the others without `replace`
+  return enqueue(() => changeTexts("POST", "/regenerate", [asked(texts.filter((text) => !own.includes(text)), false), asked(own, true)]));
+}
+
+/** `writeAnew`, with a confirmation that has an Undo. */
+export const regenerateAll = (texts, own, once) => reporting(async () => announce(`${counted(await writeAnew(texts, own, once), "text")} being written.`, undoLast()));
+
+/** Withdraw the texts that wait to be written anew. What was written remains. */
+export const cancelWriting = (texts) => reporting(() => enqueue(async () => {
+  const { done } = await sendTexts("POST", "/cancel", texts);
+  announce(`Stopped: ${counted(done.length, "text")} not written.`);
+}));
+
+/**
+ * Let the service write texts of a picture anew, but ask first where words of a person would be replaced. `describedBy` is that of
+ * GET /local/overview.
  */
 export const regenerateTexts = (id, codes, { model, problem }) => reporting(async () => {
-  const open = codes.filter((code) => !latestText(id, code)?.regenerating);
+  const open = codes.filter((code) => !latestText(id, code)?.regenerating).map((code) => ({ id, code }));
   if (open.length === 0) return;
   const hasModel = model !== null && problem === null;
-  const own = open.filter((code) => isFromPerson(id, code) || latestText(id, code)?.source === "embedded");
-  if (!hasModel && own.length === 0 && open.every((code) => latestText(id, code)?.source === "pixels")) {
+  const own = open.filter(isOwn);
+  if (!hasModel && own.length === 0 && open.every(({ code }) => latestText(id, code)?.source === "pixels")) {
     throw new Refused(0, "There is nothing to write this text from: no model is in use, and the file has no words. Write it yourself.");
   }
   const isAgreed = own.length === 0 || await confirmed({
     title: own.length === 1 ? "Replace a text that a person wrote?" : `Replace ${number(own.length)} texts that a person wrote?`,
-    words: own.map((code) => ({ code, ...latestText(id, code), ...sent.value.get(keyOf(id, code)) })),
+    words: own.map(({ code }) => ({ code, ...latestText(id, code), ...sent.value.get(keyOf(id, code)) })),
     text: `${hasModel ? "" : "No model is in use: the new text is made from words in the file. "}Undo brings these words back.`,
     yes: "Replace",
   });
-  if (!isAgreed) return;
-  // what another person has written since the question is not replaced: the service refuses the others without `replace`
-  await enqueue(() => changeAll(id, open, (code) => request(id, code, "POST", `/regenerate${own.includes(code) ? "?replace=true" : ""}`)));
-  announce(`${counted(open.length, "text")} being written.`);
+  if (isAgreed) announce(`${counted(await writeAnew(open, own), "text")} being written.`);
 });
+
+// ---- pictures ----
+
+/** Send a change of pictures, { id, ...fields }, and show it. Throws `Refused` if one was not changed. Resolves with those that were. */
+async function sendPictures(method, path, changes, once = {}) {
+  const there = changes.filter(({ id }) => pictureOf(id));
+  const { done, problems } = await send(method, path, there, (part) => ({
+    ...once, images: part.map(({ id, ...fields }) => ({ image_id: pictureOf(id).image.id, ...fields })),
+  }), true);
+  applyDetails(done.filter(({ result }) => result.words !== undefined).map(({ id, result: { words } }) => ({ id, details: { words } })));
+  return { done, problems };
+}
+
+/** What `changes` of pictures replace: the same fields with their former values. */
+const formerWords = (changes) => changes.map(({ id, ...fields }) => {
+  const { words, project } = pictureOf(id)?.details ?? {};
+  const former = { ...words, project_name: project?.name };
+  return { id, ...Object.fromEntries(Object.keys(fields).map((name) => [name, former[name] ?? null])) };
+});
+
+/** Change the project or the words of pictures as one act: { id, project_name, caption, keywords, credit }. */
+export const changePictures = (changes) => actOnPictures(
+  [{ method: "PATCH", path: "/images", changes }], () => [{ method: "PATCH", path: "/images", changes: formerWords(changes) }], "changed");
+
+/** What the `options` of `POST /images/remake` are for the results of a picture now. */
+const formerOptions = ({ image, details }, options) =>
+  Object.fromEntries(Object.keys(options).map((name) => [name, name === "format" ? image.converted_format ?? options.format : details[name]]));
+
+/** Make the results of `pictures` anew with other `options`, as one act. The texts are kept. */
+export function remakePictures(pictures, options) {
+  const request = (chosen, once) => ({ method: "POST", path: "/images/remake", changes: chosen.map(({ id }) => ({ id })), once });
+  const former = () => Map.groupBy(pictures, (picture) => JSON.stringify(formerOptions(picture, options)));
+  return actOnPictures([request(pictures, options)], () => [...former()].map(([once, chosen]) => request(chosen, JSON.parse(once))), "being made anew");
+}
+
+/**
+ * Send `requests` as one act, and those that `oppositeOf()` returns just before it to undo it. `what` says in the confirmation what
+ * happens to the pictures.
+ */
+function actOnPictures(requests, oppositeOf, what) {
+  const carryOut = async (all) => {
+    const done = [];
+    const problems = [];
+    for (const { method, path, changes, once } of all) {
+      const answer = await sendPictures(method, path, changes, once);
+      done.push(...answer.done);
+      problems.push(...answer.problems);
+    }
+    return { done, problems };
+  };
+  const repeat = (all, done) => async () => {
+    const ids = new Set(done.map(({ id }) => id));
+    const { problems } = await carryOut(all.map((request) => ({ ...request, changes: request.changes.filter(({ id }) => ids.has(id)) })).filter(({ changes }) => changes.length > 0));
+    if (problems.length > 0) throw refusalOf(problems, ids.size);
+  };
+  return reporting(() => enqueue(async () => {
+    const opposite = oppositeOf();
+    const { done, problems } = await carryOut(requests);
+    if (done.length > 0) remember({ undo: repeat(opposite, done), redo: repeat(requests, done) });
+    if (problems.length > 0) throw refusalOf(problems, done.length + problems.length);
+    announce(`${counted(done.length, "picture")} ${what}.`, undoLast());
+  }));
+}
 
 // ---- undo and redo ----
 
 /**
- * Undo the last action on this page, or redo the one that was undone last: `action` is "undo" or "redo". Resolves with the
- * identifier of its picture, or with null if there is nothing to do.
+ * Undo the last act on this page, or redo the one that was undone last: `action` is "undo" or "redo". Resolves with the identifier
+ * of the picture, or with null if it was an act on several, or there is nothing to do. `entry` is another act to undo than the last.
  */
-export async function restoreLast(action) {
+export async function restoreLast(action, entry = null) {
   let restoredId = null;
   await reporting(() => enqueue(async () => {
-    for (let entry = HISTORY[action].pop(); entry !== undefined; entry = HISTORY[action].pop()) {
-      const { id } = entry;
-      if (entry.texts.some(({ code }) => latestText(id, code)?.regenerating)) {
-        HISTORY[action].push(entry);
+    const at = HISTORY[action].indexOf(entry);
+    if (at >= 0) HISTORY[action].push(...HISTORY[action].splice(at, 1));
+    for (let last = HISTORY[action].pop(); last !== undefined; last = HISTORY[action].pop()) {
+      if (last.texts?.some(({ id, code }) => latestText(id, code)?.regenerating)) {
+        HISTORY[action].push(last);
         throw new Refused(0, "The text is still being written. Undo it when it is finished.");
       }
-      // an action that changed no words has no version to restore: go on with the one before it
-      const texts = entry.texts.filter(({ code, before }) => pictureOf(id) && !(action === "undo" && isSame(latestText(id, code), before)));
-      if (texts.length === 0) continue;
-      restoredId = id;
-      await restore(action, id, texts);
+      // an act that changed no words has no version to restore: go on with the one before it
+      const texts = last.texts?.filter(({ id, code, before }) => pictureOf(id) && !(action === "undo" && isSame(latestText(id, code), before)));
+      if (texts?.length === 0) continue;
+      if (texts === undefined) await restoreEntry(action, last);
+      else {
+        if (texts.every(({ id }) => id === texts[0].id)) restoredId = texts[0].id;
+        await restore(action, texts);
+      }
       announce(action === "undo" ? "Undone." : "Redone.");
       return;
     }
@@ -164,29 +307,34 @@ export async function restoreLast(action) {
   return restoredId;
 }
 
+async function restoreEntry(action, entry) {
+  await entry[action]().catch((error) => {
+    HISTORY[action].push(entry);
+    throw error;
+  });
+  HISTORY[OPPOSITE[action]].push(entry);
+}
+
 /** Undo or redo the last change of one text, also if it was made before the page was opened. Throws `Refused`. */
 export const restoreText = (id, code, action) => enqueue(() => {
-  const earlier = HISTORY[action].findLast((entry) => entry.id === id && entry.texts.some((text) => text.code === code));
-  const text = earlier?.texts.find((other) => other.code === code) ?? { code };
+  const isIt = (text) => text.id === id && text.code === code;
+  const earlier = HISTORY[action].findLast(({ texts }) => texts?.some(isIt));
+  const text = earlier?.texts.find(isIt) ?? { id, code };
   if (earlier !== undefined) earlier.texts = earlier.texts.filter((other) => other !== text);
-  return restore(action, id, [text]);
+  return restore(action, [text]);
 });
 
 /** Undo or redo texts, which are then an entry of the opposite action. Throws `Refused`. */
-async function restore(action, id, texts) {
-  const restored = [];
-  try {
-    for (const text of texts) {
-      await request(id, text.code, "POST", `/${action}`);
-      restored.push(text);
-    }
-  } catch (error) {
-    // another try is possible, unless there is no such version
-    if (error.status !== 409) HISTORY[action].push({ id, texts: texts.filter((text) => !restored.includes(text)) });
+async function restore(action, texts) {
+  const { done, problems } = await sendTexts("POST", `/${action}`, texts).catch((error) => {
+    HISTORY[action].push({ texts });
     throw error;
-  } finally {
-    if (restored.length > 0) HISTORY[OPPOSITE[action]].push({ id, texts: restored });
-  }
+  });
+  if (done.length > 0) HISTORY[OPPOSITE[action]].push({ texts: done.map(asEntry) });
+  // another try is possible, unless there is no such version
+  const open = problems.filter(({ result }) => result.status !== 409).map(asEntry);
+  if (open.length > 0) HISTORY[action].push({ texts: open });
+  if (problems.length > 0) throw refusalOf(problems, texts.length);
 }
 
 /** Run `work`, and show its error as a notice. True if it succeeded. */

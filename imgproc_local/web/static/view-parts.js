@@ -1,6 +1,7 @@
-// Parts that the views of models and access share.
+// Parts that views and dialogs share.
 
 import { html, useEffect, useRef, useState } from "./preact.js";
+import { Dialog } from "./messages.js";
 
 /**
  * Calls `load`: what it resolves with is `data`, and its error message `problem`. `reload()` calls it again; after an error, `data`
@@ -39,6 +40,27 @@ export function useAction(work) {
   return { ...state, run };
 }
 
+/**
+ * What `load(signal)` resolves with, an object, or the `problem` that it throws. It is called `delay_ms` after each change of
+ * `inputs`, which ends an older call; what that one has brought remains until then. `isLoading` meanwhile.
+ */
+export function useLatest(load, inputs, delay_ms) {
+  const [state, setState] = useState({});
+  useEffect(() => {
+    const abort = new AbortController();
+    setState((old) => ({ ...old, isLoading: true }));
+    const timer = setTimeout(async () => {
+      const loaded = await load(abort.signal).catch(({ message }) => ({ problem: message }));
+      if (!abort.signal.aborted) setState(loaded);
+    }, delay_ms);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, inputs);
+  return state;
+}
+
 /** The frame of a view with its heading. With `columns`, its sections are side by side on wide screens. */
 export function Panel({ title, intro, problem, loading, columns = false, children }) {
   return html`
@@ -61,4 +83,45 @@ export const withCode = (text) => text.split("`").map((part, index) => (index % 
 /** A term and its description, in a `dl`. */
 export function Fact({ term, children }) {
   return html`<div class="fact"><dt>${term}</dt><dd>${children}</dd></div>`;
+}
+
+/** A select with its label. `choices` are [value, text]; `onChoose(value)` is called after a choice. */
+export const Select = ({ label, choices, value, onChoose, ...others }) => html`
+  <label class="field"><span>${label}</span>
+    <select value=${value} onChange=${({ target }) => onChoose(target.value)} ...${others}>
+      ${choices.map(([each, text]) => html`<option key=${each} value=${each}>${text}</option>`)}
+    </select></label>`;
+
+/** A box to tick, or a radio button, and what it means. */
+export const Choice = ({ label, hint = null, type = "checkbox", ...others }) => html`
+  <label class="choice"><input type=${type} ...${others} /><span>${label}${hint && html` <span class="hint">${hint}</span>`}</span></label>`;
+
+/**
+ * The dialog of an act: its fields, a sentence that says what it changes, and a button that does it, which Enter presses too. Without
+ * a `preview` there is nothing to do, which `nothing` says.
+ */
+export function ActDialog({ label, yes, preview, nothing = "Nothing to change.", onApply, onClose, class: className = "", children }) {
+  const apply = (event) => {
+    event.preventDefault();
+    if (!preview) return;
+    onClose();
+    onApply();
+  };
+  const onKeyDown = (event) => {
+    // browsers submit a form by Enter in its one-line fields only
+    if (event.key !== "Enter" || event.isComposing || !event.target.matches("textarea, select")) return;
+    event.preventDefault();
+    event.currentTarget.requestSubmit();
+  };
+  return html`
+    <${Dialog} label=${label} onClose=${onClose} class=${`act-dialog ${className}`}>
+      <form onSubmit=${apply} onKeyDown=${onKeyDown}>
+        ${children}
+        <p class="number" role="status">${preview || nothing}</p>
+        <div class="dialog-actions">
+          <button type="button" onClick=${onClose}>Cancel</button>
+          <button type="submit" class="main" autofocus disabled=${!preview}>${yes}</button>
+        </div>
+      </form>
+    </${Dialog}>`;
 }
