@@ -106,6 +106,17 @@ def test_a_model_is_installed_paused_resumed_used_and_removed(
     press_button(tab, "Resume known")
     tab.wait(announced(tab, "known is installed."))
     tab.wait("document.querySelector('#in-use-title').textContent === 'In use: known'")
+    time_per_picture = tab.page.locator(".fact", has_text="Time per picture").locator("dd")
+    assert time_per_picture.inner_text() == "not measured yet"
+    for number in range(1, 5):
+        service.process("analyze", pictures.jpeg(64, 48, seed=number), f"{number}.jpg")
+    tab.wait("document.querySelector('.describe')?.textContent.includes('The first ones show how long it takes')")
+    tab.page.evaluate("localStorage['imgproc-local.describing'] = JSON.stringify({ model: 'known', pictureMs: 7200 })")
+    tab.page.reload()
+    show_view(tab, "models", ".models")
+    tab.wait("document.querySelector('.describe')")
+    assert time_per_picture.inner_text() == "about 7 s"
+    assert "by the model known, about 10 s on this machine." in tab.text(".describe")
     press_button(tab, "Use no model")
     tab.wait("document.querySelector('#in-use-title').textContent === 'In use: no model'")
     assert store.selected() == "none"

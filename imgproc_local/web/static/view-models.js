@@ -1,6 +1,7 @@
 // The view "Models": which model describes pictures, and installing, using and removing models.
 
 import { html, useEffect, useId, useRef } from "./preact.js";
+import { Describe, secondsPerPicture } from "./describe.js";
 import { bytes } from "./format.js";
 import { announce, confirmed } from "./messages.js";
 import { local } from "./service.js";
@@ -55,6 +56,7 @@ export function ModelsView({ app }) {
       intro="A vision model looks at a picture and writes its alt text and file name. It runs on this machine: no picture is sent anywhere.">
       ${data && html`
         <${InUse} data=${data} actions=${actions} />
+        <${Describe} describedBy=${app.overview.described_by} />
         <${Problem} text=${action.problem} />
         ${data.task && html`<section id="in-progress" class="sheet" tabindex="-1" aria-label="In progress">
           <${TaskProgress} task=${data.task} onCancel=${() => actions.cancel(data.task)} /></section>`}
@@ -103,6 +105,8 @@ function ModelList({ title, data, includes, actions }) {
     </section>`;
 }
 
+const timeText = (seconds) => (seconds === null ? "not measured yet" : `about ${seconds.toFixed(seconds < 5 ? 1 : 0)} s`);
+
 function Model({ model, data, actions }) {
   const id = useId();
   const isReader = model.kind === "text-reader";
@@ -116,6 +120,7 @@ function Model({ model, data, actions }) {
       <dl class="facts">
         ${model.size_bytes > 0 && html`<${Fact} term=${NOT_INSTALLED.includes(model.state) ? "Download" : "On disk"}>${bytes(model.size_bytes)}</${Fact}>`}
         ${model.memory_bytes > 0 && html`<${Fact} term="Memory">${bytes(model.memory_bytes)}</${Fact}>`}
+        ${!isReader && !NOT_INSTALLED.includes(model.state) && html`<${Fact} term="Time per picture">${timeText(secondsPerPicture(model.name))}</${Fact}>`}
         ${model.languages && html`<${Fact} term="Languages">${model.languages.replace(/^text: /, "")}</${Fact}>`}
         ${model.licence && html`<${Fact} term="Licence">${model.licence}</${Fact}>`}
         ${model.program && html`<${Fact} term="Program">${model.program}</${Fact}>`}
