@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import CheckStop, StageCancelled, StageFailed, StageTimedOut, StorageFailed
-from imgproc_local.domain.image import EmbeddedMetadata, NamePeople, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, NamePeople, Pixels
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Role
 from imgproc_local.domain.privacy import clean_text
@@ -79,6 +79,20 @@ def _decorative_texts(languages: Sequence[str], hints: Hints) -> tuple[Translati
         replace(text, seo_alt_text="", source=TextSource.PERSON, needs_text_reason=None, long_description="")
         for text in describe_from_facts(languages, hints)
     )
+
+
+def _translating(text: Translation, embedded: EmbeddedMetadata) -> EmbeddedMetadata:
+    """`embedded` as if the only alt text of the file were `text`, which is then translated. Raises: StageFailed."""
+    from imgproc_local.vision.text.human_words import human_text
+
+    if text.needs_text or not human_text(text.seo_alt_text):
+        raise StageFailed(f"The picture has no alt text in {text.language_code!r} that could be translated.")
+    return replace(embedded, alt_text=(EmbeddedText(text.seo_alt_text, text.language_code),), model_alt_text=())
+
+
+def _changed(texts: Sequence[Translation], source: TextSource, /, **changes: str) -> tuple[Translation, ...]:
+    """`texts` with changes of those from this source."""
+    return tuple(replace(text, **changes) if text.source is source else text for text in texts)
 
 
 class TextReader:
@@ -152,24 +166,27 @@ class Analyzer:
 
         received = self._workers.run(describer_input, work, memory_limit_bytes(work.info), check_stop)
         name_people = work.options.disclosure.name_people
+        translated = work.translated
         hints = Hints(
-            embedded=received.embedded,
+            embedded=_translating(translated, received.embedded) if translated else received.embedded,
             facts=received.facts,
             # its words may be the name of a person
             original_filename=work.original_filename if name_people is not NamePeople.NONE else "",
             project_name=work.plan.project_name,
             context=work.plan.context,
             role=work.plan.role,
+            is_translation=translated is not None,
         )
-        if hints.role is Role.DECORATIVE:
+        if hints.role is Role.DECORATIVE and not translated:
             texts = _decorative_texts(work.plan.languages, hints)
         else:
-            hints = replace(hints, text_in_picture=self._text_in_picture(work, received, check_stop))
+            if not translated:
+                hints = replace(hints, text_in_picture=self._text_in_picture(work, received, check_stop))
             texts = self._describer.describe(received.pixels, work.plan.languages, hints, check_stop)
         if not work.options.pixel_texts:
-            texts = tuple(
-                replace(text, seo_alt_text="") if text.source is TextSource.PIXELS else text for text in texts
-            )
+            texts = _changed(texts, TextSource.PIXELS, seo_alt_text="")
+        if translated:  # no text in the file was used
+            return Output(texts=_changed(texts, TextSource.EMBEDDED, source=TextSource.FACTS))
         removed = {*received.embedded.removed, *clean_text(work.original_filename).removed}
         return Output(texts=texts, suggestion=suggested_role(hints), removed=tuple(sorted(removed)))
 

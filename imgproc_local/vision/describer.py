@@ -69,7 +69,8 @@ class Hints(Struct, frozen=True):
 
     `facts` is what was measured in the pixels; by default nothing was. `context` is what the client says about the page
     that the picture is for, at most 500 characters; without a model, only links and buttons use it. `text_in_picture`
-    is `NO_TEXT` if the picture was not searched for text. `role` is what the picture is for on that page.
+    is `NO_TEXT` if the picture was not searched for text. `role` is what the picture is for on that page. With
+    `is_translation`, the alt text in `embedded` is to be translated.
     """
 
     embedded: EmbeddedMetadata
@@ -79,6 +80,7 @@ class Hints(Struct, frozen=True):
     context: str = ""
     text_in_picture: TextInPicture = NO_TEXT
     role: Role = Role.INFORMATIVE
+    is_translation: bool = False
 
     @property
     def has_function(self) -> bool:

@@ -60,6 +60,25 @@ def test_held_out_scenes_are_described_correctly_in_every_trained_language(data:
     assert all(correct[language] >= MIN_CORRECT for language in tiny.LANGUAGES), correct
 
 
+def test_a_text_of_a_person_is_translated_into_languages_that_the_picture_lacks(data: Path) -> None:
+    scenes = tiny.scenes()
+    (scene,) = scenes.held_out_scenes(1, seed=1234)
+    expected = {language: scenes.reference_answer(scene, language).alt_text for language in tiny.LANGUAGES}
+    key = make_key(data)
+    with serving(data) as server, Service(server.root or "", key) as service:
+        job = service.process("analyze", png(scene, 0), languages="en")
+        image_id, path = job["image"]["id"], f"/jobs/{job['job_id']}?include=details"
+        words = {"seo_alt_text": f"There is {expected['en'].removeprefix('A ').rstrip('.')} here."}
+        service.client.patch(f"/images/{image_id}/translations/en", json=words).raise_for_status()
+        texts = [{"image_id": image_id, "language_code": code} for code in tiny.LANGUAGES[1:]]
+        service.client.post("/translations/regenerate", json={"texts": texts, "from_language": "en"}).raise_for_status()
+        assert wait_until(lambda: '"regenerating":true' not in service.client.get(path).text, 60)
+        _, *translated = service.client.get(path).json()["data"]["image"]["translations"]
+        assert server.terminate() == 0
+    assert {text["language_code"]: text["seo_alt_text"] for text in translated} | {"en": expected["en"]} == expected
+    assert {(text["source"], text["model"].split("@")[0]) for text in translated} == {("vision", "tiny")}
+
+
 def test_a_stop_during_a_description_loses_no_job(data: Path) -> None:
     key = make_key(data)
 

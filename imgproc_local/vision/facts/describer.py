@@ -29,7 +29,7 @@ from imgproc_local.vision.facts.texts import (
 )
 from imgproc_local.vision.languages import MAX_QUOTE_CHARS, Mentions, capitalized, country_name, sentence, slug_kind
 from imgproc_local.vision.text.human_words import filename_number, human_text, without_markup
-from imgproc_local.vision.text.language import detect_language, is_readable, may_be_in
+from imgproc_local.vision.text.language import detect_language, is_name, is_readable, may_be_in
 from imgproc_local.vision.text.slug_words import content_words, slug_words
 from imgproc_local.vision.text.words import shorten
 
@@ -95,6 +95,8 @@ def _describe_in_language(
     """The alt text is an embedded text in `language`, else the text of an image of text, else the file name if it reads
     as a caption in `language`, else made from facts."""
     own_alt = next((entry for entry in texts.alt_texts if entry.language == language), None)
+    if hints.is_translation and not own_alt:
+        own_alt = next((entry for entry in texts.alt_texts if is_name(entry.text, entry.language, language)), None)
     model_alt = first_in_language(texts.model_alt_texts, language)
     caption = first_in_language(texts.alt_text_candidates, language)
     typed = first_in_language(texts.filename_captions, language)

@@ -348,4 +348,23 @@ export async function reporting(work) {
   }
 }
 
+/**
+ * Have the text of a picture in the language `code` translated into its other languages, of which those with words of a person are
+ * kept. Where there are no others, ask whether they are replaced. `describedBy` is that of GET /local/overview.
+ */
+export async function translateText({ id, image }, code, { model, problem }) {
+  const others = image.translations.map((translation) => ({ id, code: translation.language_code }))
+    .filter((text) => text.code !== code && !latestText(id, text.code)?.regenerating);
+  const open = others.filter((text) => !isOwn(text));
+  const own = open.length === 0 ? others : [];
+  const hasModel = model !== null && problem === null;
+  const isAgreed = (hasModel && own.length === 0) || await confirmed({
+    title: own.length === 0 ? "Use this text for the other languages?" : `Replace ${counted(own.length, "text")} of a person?`,
+    words: own.map((text) => ({ code: text.code, ...latestText(id, text.code), ...sent.value.get(keyOf(id, text.code)) })),
+    text: `${hasModel ? "" : "No model is in use: a text that belongs to no language, such as a name, is used as it is, and any other one is shown beside the empty field for you to translate. "}Undo brings back what was there.`,
+    yes: own.length === 0 ? "Use it" : "Replace",
+  });
+  if (isAgreed) await regenerateAll(others.filter((text) => open.includes(text) || own.includes(text)), own, { from_language: code });
+}
+
 addEventListener("beforeunload", (event) => { if (saving.value > 0) event.preventDefault(); });
