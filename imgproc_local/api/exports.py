@@ -14,11 +14,10 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from imgproc_local.api.images import content_disposition
 from imgproc_local.api.openapi import file_content, json_content, post
-from imgproc_local.api.requests import ULID, caller, read_json
+from imgproc_local.api.requests import ULID, caller, language_problem, read_json
 from imgproc_local.api.wire import ExportPreview, ExportPreviewBody
 from imgproc_local.domain.errors import ExportIncomplete, InvalidRequest, NotFound
-from imgproc_local.domain.export import MAX_IMAGES, ExportFields
-from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.export import MAX_IMAGES, ExportFields, template_problem
 from imgproc_local.engine.exports import Export, ExportBroken, ExportPlan
 
 log = logging.getLogger(__name__)
@@ -38,7 +37,8 @@ async def export(request: Request[Any, Any, Any]) -> Response[Any]:
     if fields.dry_run:
         plan = await services.exporter.plan(account_id, fields)
         images = sum(bool(planned.files) for planned in plan.images)
-        counted = ExportPreview(images, len(plan.files), plan.stored_bytes, plan.needs_text, plan.missing)
+        names = [file.name for file in plan.files]
+        counted = ExportPreview(images, len(names), plan.stored_bytes, names[:5], plan.needs_text, plan.missing)
         return Response(ExportPreviewBody(counted), status_code=200)
     return ArchiveResponse(await services.exporter.open(account_id, fields))
 
@@ -59,10 +59,9 @@ async def read_export_fields(request: Request[Any, Any, Any]) -> ExportFields:
             errors[name] = [f"{name} must be a ULID of 26 characters; received {wrong[:40]!r}."]
     if fields.images is not None and fields.project_id is not None:
         errors["project_id"] = ["project_id can't be sent beside images."]
-    if fields.language is not None and fields.language not in LANGUAGES:
-        errors["language"] = [
-            f"language must be an ISO 639-1 code that GET /languages lists; received {fields.language[:40]!r}."
-        ]
+    errors |= language_problem("language", fields.language)
+    if (problem := template_problem(fields.name_template)) is not None:
+        errors["name_template"] = [problem]
     if errors:
         raise InvalidRequest(errors)
     return fields

@@ -267,6 +267,7 @@ class ExportPreview(Struct, frozen=True):
     images: Count
     files: Count
     bytes: Count
+    names: list[str]
     needs_text: tuple[NeededText, ...]
     missing: tuple[MissingFile, ...]
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+import re
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from imgproc_local.domain.job import Variant
 from imgproc_local.domain.languages import LANGUAGES
 
 MAX_IMAGES = 10_000
 """The maximum number of images in one export."""
 
-Variant = Literal["optimized", "converted", "original"]
-"""One of the files of an image."""
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
-"""All variants, in the order in which an export lists them."""
+NAME_PARTS = ("words", "date", "n", "original")
+"""What a template for names may have in braces."""
+Table = Literal["shopify"]
+"""A table for the importer of a shop. Only Shopify's has a column for alt texts: WooCommerce's and Squarespace's read
+addresses of images and nothing else about them."""
 _RequestedVariant = Literal["best", Variant]
 """`best` is the smaller of the optimized and the converted file."""
 MissingReason = Literal["unfinished", "failed", "not_requested", "removed", "missing", "damaged"]
@@ -52,9 +55,29 @@ class ExportFields(Struct, frozen=True, forbid_unknown_fields=True):
     write_texts: Annotated[
         bool, Meta(description="write alt texts, captions, keywords and credits into the optimized and converted files")
     ] = True
+    folders: Annotated[bool, Meta(description="put the files into the folders of the uploads")] = False
+    name_template: Annotated[
+        str,
+        Meta(
+            description=f"names the files; has some of {{{'}, {'.join(NAME_PARTS)}}}, not {{date}} alone",
+            max_length=200,
+        ),
+    ] = "{words}"
+    tables: Annotated[tuple[Table, ...], Meta(description="tables for shops to add", max_length=1)] = ()
     allow_needs_text: Annotated[bool, Meta(description="export although images need a text")] = False
     allow_missing: Annotated[bool, Meta(description="export although requested files are missing")] = False
     dry_run: Annotated[bool, Meta(description="answer with what the archive would contain")] = False
+
+
+def template_problem(template: str) -> str | None:
+    """The error message for a template that can't name files; None if it can."""
+    parts = ", ".join(f"{{{part}}}" for part in NAME_PARTS)
+    literal = re.sub(f"{{({'|'.join(NAME_PARTS)})}}", "", template)
+    if unknown := re.search(r"{[^}]*}?|}", literal):
+        return f"name_template may have {parts}; received {unknown[0]!r}."
+    if not re.search(r"{(words|n|original)}", template):
+        return f"name_template must have {{words}}, {{n}} or {{original}}; received {template[:40]!r}."
+    return None
 
 
 class NeededText(Struct, frozen=True):

@@ -45,15 +45,13 @@ from imgproc_local.domain.errors import (
 )
 from imgproc_local.domain.export import (
     MAX_IMAGES,
-    VARIANTS,
     ExportFields,
     MissingFile,
     MissingReason,
     NeededText,
-    Variant,
 )
 from imgproc_local.domain.filename import download_name
-from imgproc_local.domain.job import Job, StageName, StageState, StoredFile
+from imgproc_local.domain.job import VARIANTS, Job, StageName, StageState, StoredFile, Variant
 from imgproc_local.engine.results import TextsWork
 from imgproc_local.engine.workers import WorkerError
 from imgproc_local.storage.blobs import Blobs
@@ -64,7 +62,9 @@ log = logging.getLogger(__name__)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Without it, Excel reads a table as text in the system's own encoding."""
 _TEXT_COLUMNS = ("language", "seo_filename", "alt_text", "source", "needs_text")
-_COLUMNS = ("file", "original_filename", *_TEXT_COLUMNS, "variant", "needs_text_reason")
+_COLUMNS = ("file", "original_filename", *_TEXT_COLUMNS, "variant", "needs_text_reason", "folder")
+_SHOPIFY_COLUMNS = ("URL handle", "Product image URL", "Image position", "Image alt text")
+"""Source: Shopify Help Center, "Using CSV files to import and export products", the columns of July 2026."""
 _FORMULA = re.compile(r"""(^|[;\t\r\n]"*)(?=[=+\-@＝＋－＠])|^(?=[\t\r\n])""")
 """Where a spreadsheet would find a formula: at the start of a cell, and inside it after a character that separates
 cells or rows. If the list separator is `;`, as in German and French, Excel splits the line there, quoted or not.
@@ -318,7 +318,7 @@ def csv_table(images: Iterable[_PlannedImage]) -> Iterator[bytes]:
             for *words, source, needs_text, reason, _ in (text.values() for text in _texts(planned.job))
         ]
         yield csv_bytes(
-            (file.name, planned.job.original_filename, *cells, file.variant, reason)
+            (file.name, planned.job.original_filename, *cells, file.variant, reason, planned.job.folder)
             for file in planned.files
             for *cells, reason in texts or [("",) * (len(_TEXT_COLUMNS) + 1)]
         )
@@ -337,6 +337,7 @@ def _json_table(
             "job_id": planned.job.id,
             "original_filename": planned.job.original_filename,
             "project": planned.job.project_name,
+            "folder": planned.job.folder,
             "created_at": planned.job.created_at,
             "words": planned.job.words,
             "files": files,

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 from PIL import Image
 
-from imgproc_local.domain.image import Format
+from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StageName
 from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
 from tests.support import pictures
@@ -75,7 +75,9 @@ def test_listed_images_keep_their_order_a_dry_run_counts_and_a_request_without_a
     wanted = [jobs[7].image_id, jobs[3].image_id.upper(), jobs[7].image_id]
     files = archive(post(service, images=wanted, variants=["optimized"]))
     assert list(files) == ["picture-7.jpg", "picture-3.jpg", "alt.csv", "alt.json"]
-    counted = {"images": COUNT, "files": 2 * COUNT, "bytes": 2 * COUNT * 2000, "needs_text": [], "missing": []}
+    names = ["picture-0.jpg", "picture-0.webp", "picture-1.jpg", "picture-1.webp", "picture-2.jpg"]
+    counted = {"images": COUNT, "files": 2 * COUNT, "bytes": 2 * COUNT * 2000, "names": names, "needs_text": [],
+               "missing": []}  # fmt: skip
     assert post(service, dry_run=True).json() == {"data": counted}
     assert archive(service.client.post("/exports")) == archive(service.client.post("/exports", json={}))
 
@@ -86,6 +88,8 @@ def test_listed_images_keep_their_order_a_dry_run_counts_and_a_request_without_a
         *(({"images": images}, "images") for images in ([], ["x"], [ULID] * 10_001)),
         *(({"images": [ULID], "project_id": ULID}, "project_id"), ({"project_id": "x"}, "project_id")),
         *(({"variants": variants}, "body") for variants in ([], ["thumbnail"])),
+        *(({"name_template": each}, "name_template") for each in ("", "a", "{date}", "{n}{x}", "{n", "n}", "{n!r}")),
+        *(({"name_template": "{n}" * 67}, "body"), ({"tables": ["woocommerce"]}, "body"), ({"folders": 1}, "body")),
         *(({"language": "xx"}, "language"), ({"write_texts": "yes"}, "body"), ({"nothing": 1}, "body")),
     ],
 )
@@ -147,7 +151,7 @@ def test_images_that_need_a_text_are_listed_before_the_export_starts(fresh: Runn
     ]
     rows = {(row["language"], row["needs_text"], row["needs_text_reason"]) for row in csv_rows(files)[:6]}
     assert rows == {("en", "true", "nothing_known"), ("de", "false", ""), ("fr", "true", "other_language")}
-    assert files["alt.csv"].splitlines()[0].endswith(b",variant,needs_text_reason"), "new columns are at the end"
+    assert files["alt.csv"].splitlines()[0].endswith(b",variant,needs_text_reason,folder"), "new columns are at the end"
 
 
 def test_missing_files_are_listed_with_their_reason(fresh: Running) -> None:
@@ -195,6 +199,77 @@ def test_files_are_named_in_the_chosen_language_and_projects_are_folders(fresh: 
     answer = post(fresh, variants=["optimized"], project_id=job.project_id)
     assert list(archive(answer)) == ["boat.jpg", "alt.csv", "alt.json"]
     assert answer.headers["content-disposition"] == 'attachment; filename="Hafen.zip"'
+
+
+def test_files_lie_in_the_folders_of_their_uploads(fresh: Running) -> None:
+    uploads = [("Hafen/Boote", "boat"), ("hafen/Boote", "boat"), ("", "alt"), ("a: b/CON", "boat"), ("a_ b", "kahn")]
+    jobs = [add(fresh, str(number), texts=[text("en", name)], folder=folder, converted=None)
+            for number, (folder, name) in enumerate(uploads)]  # fmt: skip
+    add(fresh, "last", texts=[text("en", "a-2")], folder="alt.csv/hafen-2", converted=None)
+    body = {"variants": ["optimized"], "folders": True}
+    files = archive(post(fresh, **body))
+    assert list(files) == [
+        "Hafen/Boote/boat.jpg", "hafen-2/Boote/boat-2.jpg", "alt.jpg", "a_ b/_CON/boat-3.jpg", "a_ b-2/kahn.jpg",
+        "alt.csv-2/hafen-2/a-2.jpg", "alt.csv", "alt.json",
+    ]  # fmt: skip
+    assert [row["folder"] for row in csv_rows(files)] == [*(folder for folder, _ in uploads), "alt.csv/hafen-2"]
+    assert [image["folder"] for image in json.loads(files["alt.json"])["images"]][:2] == ["Hafen/Boote", "hafen/Boote"]
+    edit = {"images": [{"image_id": jobs[0].image_id, "project_name": "Other"}]}
+    assert fresh.client.patch("/images", json=edit).status_code == 200
+    assert list(archive(post(fresh, **body)))[:2] == [
+        "Other/Hafen/Boote/boat.jpg",
+        "API Uploads/hafen/Boote/boat-2.jpg",
+    ]
+    assert next(iter(archive(post(fresh, variants=["optimized"])))) == "Other/boat.jpg"
+
+
+def test_files_are_named_by_a_template(fresh: Running) -> None:
+    dated = ImageInfo(Format.JPEG, 320, 240, taken_at="2026-05-17T14:03:09")
+    for number in range(9):
+        add(fresh, f"boat-{number}", name=f"DSC_{number}{{n}}.JPG", info=dated if number else None)
+    add(fresh, "none", texts=[], name="Ä b.JPG")
+    today = fresh.client.get("/jobs").json()["data"][0]
+
+    def names(template: str) -> list[str]:
+        preview = post(fresh, name_template=template, variants=["optimized", "converted"], dry_run=True)
+        files = archive(post(fresh, name_template=template))
+        assert preview.json()["data"]["names"] == list(files)[:5]
+        return [name for name in files if name.endswith(".jpg")]
+
+    day = fresh.client.get(f"/jobs/{today['job_id']}?include=details").json()["data"]["image"]["details"]["created_at"]
+    assert names("{date}_{n}-{words}")[:2] == [f"{day[:10]}_01-boat-0.jpg", "2026-05-17_02-boat-1.jpg"]
+    assert names("{n}")[-1] == "10.jpg"
+    assert names("{original}")[1::8] == ["DSC_1{n}.jpg", "Ä b.jpg"], "what a part says is no template"
+    assert names("{words}")[-1] == "Ä b.jpg"
+    assert names("../{n}: a/b\x07")[0] == "_01_ a_b.jpg", "a name leads to no other folder"
+    assert names("x" * 190 + "{n}")[:2] == ["x" * 120 + ".jpg", "x" * 120 + "-2.jpg"]
+
+
+def test_a_table_for_shopify_has_one_row_per_picture(fresh: Running) -> None:
+    add(fresh, "a", texts=[text("en", "boat", "A boat"), text("de", "boot", "=Boot")])
+    add(
+        fresh,
+        "b",
+        texts=[text("en", "photo", "Blue.", TextSource.PIXELS), text("de", "foto", "Blau, grün")],
+        converted=None,
+    )
+    add(fresh, "c", texts=[text("en", "shopify")], converted=None)
+    body = {"variants": ["converted", "optimized"], "tables": ["shopify"], "allow_needs_text": True}
+
+    def rows(**more: str) -> list[list[str]]:
+        files = archive(post(fresh, **body, **more))
+        assert list(files)[-3:] == ["alt.csv", "alt.json", "shopify.csv"]
+        return list(csv.reader(io.StringIO(files["shopify.csv"].decode(), newline="")))
+
+    assert rows() == [
+        ["URL handle", "Product image URL", "Image position", "Image alt text"],
+        ["boat", "boat.jpg", "1", "A boat"], ["photo", "photo.jpg", "1", ""],
+        ["shopify", "shopify.jpg", "1", "Text in en."],
+    ]  # fmt: skip
+    assert rows(language="de")[1:] == [
+        ["boot", "boot.jpg", "1", "'=Boot"], ["foto", "foto.jpg", "1", "Blau, grün"],
+        ["shopify", "shopify.jpg", "1", ""],
+    ]  # fmt: skip
 
 
 def test_best_is_the_smaller_result(fresh: Running) -> None:

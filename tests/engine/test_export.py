@@ -96,7 +96,7 @@ def test_texts_are_unchanged_in_the_table(alt: str) -> None:
     (row,) = rows_of(image_with(Translation("de", "boot", alt, TextSource.VISION), name="ä, b.jpg"))
     assert row == {"file": "boot.jpg", "original_filename": "ä, b.jpg", "language": "de", "seo_filename": "boot",
                    "alt_text": alt, "source": "vision", "needs_text": "false", "variant": "optimized",
-                   "needs_text_reason": ""}  # fmt: skip
+                   "needs_text_reason": "", "folder": ""}  # fmt: skip
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "＝", "\t", "\r", "\n"])

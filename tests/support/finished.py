@@ -42,6 +42,8 @@ async def add_job(
     suggestion: RoleSuggestion | None = None,
     languages: Sequence[str] = (),
     project: str = "API Uploads",
+    folder: str = "",
+    info: ImageInfo | None = None,
     account: str = "default",
     errors: Mapping[StageName, str] | None = None,
     unfinished: bool = False,
@@ -58,6 +60,7 @@ async def add_job(
         languages=tuple(languages or (text.language_code for text in texts)),
         format=Format.WEBP,
         project_name=project,
+        folder=folder,
     )
     async with _stored(services, original) as blob:
         job, _ = await services.jobs.submit(
@@ -67,7 +70,7 @@ async def add_job(
                 original_filename=name,
                 sha256=blob.sha256,
                 size_bytes=blob.size_bytes,
-                info=ImageInfo(format, 320, 240),
+                info=info or ImageInfo(format, 320, 240),
                 prices=dict.fromkeys(names, 0),
                 lanes=dict.fromkeys(names, UNFINISHED_LANE if unfinished else LANE),
             )

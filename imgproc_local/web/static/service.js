@@ -152,6 +152,7 @@ const FIELD_LABELS = {
   max_width_px: "longest side",
   max_height_px: "longest side",
   rate_limit: "rate limit",
+  name_template: "pattern of the names",
 };
 
 /** A message of the service with the names of fields as the page calls them. */
