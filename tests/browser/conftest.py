@@ -115,13 +115,12 @@ class Tab:
         return " ".join(found.split())
 
     def count(self, label: str) -> int:
-        """The number beside a filter such as "Done"; 0 while the filter is not offered."""
-        counts: dict[str, int] = self.page.evaluate(
-            "Object.fromEntries([...document.querySelectorAll('.chip')].map((chip) => {"
-            " const count = chip.querySelector('.count').textContent;"
-            " return [chip.textContent.replace(count, '').trim(), Number(count.replaceAll(',', ''))]; }))"
+        """The number beside a filter such as "Done"; 0 before the filters are shown."""
+        counts: dict[str, str] = self.page.evaluate(
+            "Object.fromEntries([...document.querySelectorAll('.shows label')].map((choice) =>"
+            " [...choice.querySelectorAll('span')].map((part) => part.textContent.replaceAll(',', ''))))"
         )
-        return counts.get(label, 0)
+        return int(counts.get(label, 0))
 
     def wait_for_count(self, label: str, count: int) -> None:
         wait_until(lambda: self.count(label) == count, f"{count} pictures in {label}")
@@ -160,7 +159,38 @@ class Tab:
         assert self.problems == []
 
 
+@pytest.fixture(scope="session")
+def axe() -> str:
+    module = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed")
+    return (Path(module.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+
+
+def violations(tab: Tab, axe: str) -> list[Any]:
+    """What axe-core finds in the page as it is shown once it is still: rule, and the elements that break it."""
+    tab.page.evaluate(axe)
+    # the mark of work in progress moves on for ever
+    tab.wait(
+        "document.getAnimations().every((each) =>"
+        " each.playState !== 'running' || each.effect.getComputedTiming().endTime === Infinity)"
+    )
+    found: list[Any] = tab.page.evaluate(
+        "axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>"
+        " violations.map(({ id, nodes }) => [id, nodes.map(({ target, failureSummary }) => [target, failureSummary])]))"
+    )
+    return found
+
+
 OpenTab = Callable[..., Tab]
+LOOKS = pytest.mark.parametrize(
+    ("width", "options"),
+    [
+        (1280, {"color_scheme": "light"}),
+        (1280, {"color_scheme": "dark"}),
+        (360, {}),
+        (1280, {"forced_colors": "active"}),
+    ],
+)
+"""How a dialog is looked at by axe: in both themes, in a narrow window, and in forced colours."""
 
 
 @pytest.fixture
@@ -221,6 +251,23 @@ def show(tab: Tab, name: str) -> None:
     """Choose a picture in the list."""
     tab.page.locator(".tile", has=tab.page.get_by_text(name, exact=True)).click()
     tab.wait(f"document.querySelector('#detail-title').textContent === {json.dumps(name)}")
+
+
+def choose_filter(tab: Tab, label: str, option: str | None = None) -> None:
+    """Choose what the list shows by the label of a filter, and by an `option` where it has some."""
+    menu = tab.page.locator(".filters details")
+    menu.locator("summary").click()
+    field = menu.get_by_label(label)
+    if option is None:
+        field.check()
+    else:
+        field.select_option(option)
+    tab.press("Escape")
+
+
+def open_option(tab: Tab, label: str) -> None:
+    """Open the control of an option of new pictures, such as "Format"."""
+    tab.page.locator(".option", has_text=f"{label}:").click()
 
 
 def alt_text(tab: Tab, code: str = "en") -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.browser.conftest import OpenTab
+from imgproc_local.codecs.picture.other_decoders import libjxl
+from tests.browser.conftest import OpenTab, jobs, open_option
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running
 
@@ -38,7 +39,7 @@ def test_a_drop_of_30_files_lists_6_refused_ones_with_their_reasons(empty_servic
     assert uploaded == list(ACCEPTED), "the files are uploaded in the order of the folder: numbers by value"
     for job in jobs:
         empty_service.final(job["job_id"])
-    tab.wait(f"document.querySelector('.totals').textContent.includes('{len(ACCEPTED)} of {len(ACCEPTED)}')")
+    tab.wait(f"document.querySelector('.totals').textContent.includes('{len(ACCEPTED)} pictures')")
     tab.page.get_by_role("button", name="Close", exact=True).click()
     assert tab.text(".refused") == ""
 
@@ -49,8 +50,12 @@ def test_a_dropped_folder_is_added_in_its_order(empty_service: Running, open_tab
     for place, name in enumerate(("10.jpg", "9.jpg", "Day 2/1.jpg")):
         (folder / name).write_bytes(pictures.jpeg(64, 48, seed=place))
     (folder / "raw.NEF").write_bytes(bytes(100))
-    (folder / "notes.txt").write_text("not a picture")
-    (folder / ".hidden.jpg").write_bytes(bytes(100))
+    (folder / "next.jxl").write_bytes(libjxl().jpeg_to_jxl(pictures.jpeg(64, 48, seed=5)))
+    (folder / "small.avif").write_bytes(pictures.avif())
+    for name in ("notes.txt", "Day 2/more.TXT", "film.mov"):
+        (folder / name).write_text("not a picture")
+    for name in (".hidden.jpg", "Thumbs.db"):
+        (folder / name).write_bytes(bytes(100))
     tab = open_tab(empty_service)
     devtools = tab.page.context.new_cdp_session(tab.page)
     dragged = {"items": [], "files": [str(folder)], "dragOperationsMask": 1}
@@ -58,20 +63,26 @@ def test_a_dropped_folder_is_added_in_its_order(empty_service: Running, open_tab
         if kind == "drop":  # another element comes below the pointer, as when the list is loaded meanwhile
             tab.page.evaluate("document.querySelector('.top').style.cssText = 'position: fixed; inset: 0'")
         devtools.send("Input.dispatchDragEvent", {"type": kind, "x": 400, "y": 400, "data": dragged})
-    tab.wait_for_count("Done", 3)
-    assert tab.names() == ["9.jpg", "10.jpg", "1.jpg"]
-    assert tab.page.locator(".refused li strong").all_inner_texts() == ["Harbour/raw.NEF"]
+    tab.wait_for_count("Done", 5)
+    assert list(reversed(jobs(empty_service))) == ["9.jpg", "10.jpg", "next.jxl", "small.avif", "1.jpg"]
+    refused = tab.page.locator(".refused li").all_inner_texts()
+    assert refused[0] == "3 other files were left out: 2 .txt, 1 .mov."
+    assert [text.split()[0] for text in refused[1:]] == ["Harbour/raw.NEF"]
+    folders = {name: job["image"]["details"]["folder"] for name, job in jobs(empty_service).items()}
+    assert folders.pop("1.jpg") == "Harbour/Day 2"
+    assert set(folders.values()) == {"Harbour"}
 
 
 def test_pictures_are_chosen_with_options_pasted_and_added_again_only_on_request(
     empty_service: Running, open_tab: OpenTab
 ) -> None:
     tab = open_tab(empty_service, permissions=["clipboard-read", "clipboard-write"])
-    tab.page.get_by_label("Project").first.fill("Harbour")
-    tab.page.locator(".languages summary").click()
+    open_option(tab, "Project")
+    tab.page.get_by_label("Project", exact=True).fill("Harbour")
+    open_option(tab, "Languages")
     tab.page.get_by_label("Find a language").fill("german")
     tab.page.get_by_label("German").check()
-    tab.page.get_by_label("AVIF (smaller, takes longer)").check()
+    open_option(tab, "Size")
     tab.page.get_by_label("Longest side of the results").select_option("1280")
     tab.page.locator(".file-input").set_input_files(
         [{"name": "quay.jpg", "mimeType": "image/jpeg", "buffer": pictures.jpeg(64, 48)}]
@@ -110,12 +121,13 @@ def test_what_browsers_can_not_show_is_accepted_and_its_result_shown_alone(
     # until the result is loaded, another note says that there is nothing to show
     tab.wait("document.querySelector('.compare-note')?.textContent.includes(\"can't show the original\")")
     names = []
+    tab.page.locator(".files summary").click()
     for button in tab.page.locator(".sizes button").all():
         with tab.page.expect_download() as begun:
             button.click()
         assert begun.value.path().stat().st_size > 0
         names.append(begun.value.suggested_filename)
-    assert names == ["scan.tif", "picture-1-en.jpg", "picture-1-en.webp"]
+    assert names == ["scan.tif", "picture-1-en.jpg", "picture-1-en.avif"]
 
 
 def test_a_reload_in_the_middle_of_the_work_loses_sight_of_nothing(
@@ -136,3 +148,34 @@ def test_a_reload_in_the_middle_of_the_work_loses_sight_of_nothing(
     tab.page.reload()
     tab.wait_for_count("Done", 6)
     assert tab.names() == before
+
+
+def test_the_same_picture_is_not_added_twice_whatever_its_name(empty_service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(empty_service)
+    same, other = pictures.jpeg(64, 48, seed=1), pictures.jpeg(64, 48, seed=2)
+    tab.drop({"1.jpg": same, "2.jpg": same, "3.jpg": other})
+    tab.wait_for_count("Done", 2)
+    tab.wait("document.querySelectorAll('.refused li').length === 1")
+    assert "2.jpg The same picture is in the list already, as “1.jpg”." in tab.text(".refused li")
+    tab.drop({"renamed.jpg": other})
+    tab.wait("document.querySelectorAll('.refused li').length === 2")
+    tab.drop({"3.jpg": pictures.jpeg(64, 48, seed=3)})
+    tab.wait_for_count("Done", 3)
+    assert sorted(tab.names()) == ["1.jpg", "3.jpg", "3.jpg"], "another picture may have the same name"
+
+
+def test_what_a_reload_kept_from_being_sent_is_listed(empty_service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(empty_service)
+    tab.page.on("dialog", lambda dialog: dialog.accept())
+    busy = {"status": 503, "headers": {"Retry-After": "600"}, "json": {"message": "The disk is full."}}
+    tab.page.route("**/api/v1/images/process", lambda route: route.fulfill(**busy))
+    tab.drop(dict(list(ACCEPTED.items())[:3]))
+    tab.wait(
+        "document.querySelector('.upload-status')?.textContent.includes('The disk is full. The page tries it again')"
+    )
+    tab.page.unroute("**/api/v1/images/process")
+    tab.page.reload()
+    tab.wait("document.querySelectorAll('.refused li').length === 3")
+    assert tab.text(".refused li") == "IMG_1.jpg It was not sent before the page was reloaded."
+    tab.page.get_by_role("button", name="Add these again…").click()
+    tab.wait("document.querySelector('dialog')?.ariaLabel === 'Add pictures'")

@@ -1,57 +1,30 @@
-// Adding pictures: the introduction, the options of an upload, the buttons and the drop zone, what is being sent, what was refused.
+// Adding pictures: the introduction, the buttons and the drop zone, what is being sent, what was refused.
 
-import { html, useLayoutEffect, useRef, useState } from "./preact.js";
-import { TARGETS, bytes, counted, number } from "./format.js";
+import { html, useLayoutEffect, useRef } from "./preact.js";
+import { FORMATS, TARGETS, bytes, counted, listed, number } from "./format.js";
 import { Dialog } from "./messages.js";
-import { preserved, useObservable } from "./observable.js";
+import { useObservable } from "./observable.js";
+import { Options, forgetRole, formFields, obstacle } from "./options.js";
 import { local } from "./service.js";
-import { projects } from "./store.js";
 import { addFiles, cancelUploads, filesOfInput, refused, retryRefused, uploads } from "./upload.js";
 import { useLoaded } from "./view-parts.js";
 
-const MAX_CONTEXT_CHARS = 500;
-const MAX_PROJECT_CHARS = 255;
-const MAX_SIDE_PX = 65_535;
-const SIDE_CHOICES = ["", "1280", "1600", "1920", "2560", "3840"]; // the longest side of the results in pixels; "" is that of the original
-/** What the pictures are for: `context` is the label of the field that says more, and `needed` where the alt text is made from it. */
-const ROLES = {
-  informative: { label: "Content", context: "What the pictures are for", example: "The heading of the page or article, for better alt texts" },
-  decorative: { label: "Decoration (no alt text)" },
-  link: { label: "Link", context: "Where the link leads", example: "Such as: the opening hours of the museum", needed: true },
-  button: { label: "Button", context: "What the button does", example: "Such as: searches the catalogue", needed: true },
-};
-const ACCEPT = "image/jpeg,image/png,image/gif,image/webp,image/tiff,image/heic,image/heif,.tif,.tiff,.heic,.heif";
+/** What the dialog to choose files offers; also what is not available, because the service then says how it becomes so. */
+const accepted = () => Object.values(FORMATS).flatMap(({ mime, extensions }) => [mime, ...extensions.map((each) => `.${each}`)]).join();
 
-/** The options of the next upload. All but the role and the context are preserved between visits. */
-export const options = preserved("imgproc-local.options", { project: "", languages: null, format: "webp", side: "", role: "informative", context: "" }, ["role", "context"]);
-
-/** The chosen languages that the service offers, else the first two of the browser, else English. */
-function chosenLanguages(languages, maximum) {
-  const offered = (codes) => [...new Set(codes)].filter((code) => languages.some((language) => language.code === code)).slice(0, maximum);
-  const chosen = offered(Array.isArray(options.value.languages) ? options.value.languages : []);
-  if (chosen.length > 0) return chosen;
-  // browsers may call Norwegian Bokmål (nb) by the older code "no"
-  const preferred = offered(navigator.languages.map((tag) => tag.split("-")[0].replace("no", "nb")));
-  return preferred.length > 0 ? preferred.slice(0, 2) : ["en"];
-}
-
-/** The form fields of an upload, from the current options. */
-function formFields(languages, overview) {
-  const { project, format, side, role, context } = options.value;
-  const fields = chosenLanguages(languages, overview.max_languages).map((code) => ["languages", code]);
-  fields.push(["format", format], ["role", role]);
-  if (project.trim() !== "") fields.push(["project_name", project.trim()]);
-  if (side !== "") fields.push(["max_width_px", side], ["max_height_px", side]);
-  if (context.trim() !== "") fields.push(["context", context.trim()]);
-  return fields;
-}
-
-/** Send `found`, a list of { file, path }, with the current options. */
+/**
+ * Send `found`, a list of { file, path }, with the current options. While these are not complete, nothing is sent, and the role
+ * remains.
+ */
 export function addPictures(found, { overview, languages }) {
   if (found.length === 0) return;
+  const missing = obstacle();
+  if (missing !== null) {
+    refused.set([...refused.value, { name: found.length === 1 ? found[0].path : counted(found.length, "file"), reason: `${missing} Then add this again.` }]);
+    return;
+  }
   addFiles(found, formFields(languages, overview), overview);
-  // pictures that are dropped later, beside these options, are not decoration because the last ones were
-  options.set({ ...options.value, role: "informative" });
+  forgetRole();
 }
 
 /** Buttons to choose files or a folder. `onFiles(found)` is called with a list of { file, path } in the order of the folder. */
@@ -66,9 +39,14 @@ function ChooseButtons({ onFiles, autofocus }) {
     <div class="choose">
       <button type="button" class="main" autofocus=${autofocus} onClick=${() => files.current.click()}>Choose pictures…</button>
       <button type="button" onClick=${() => folder.current.click()}>Choose a folder…</button>
-      <input ref=${files} class="file-input" type="file" multiple hidden accept=${ACCEPT} onChange=${chosen} />
+      <input ref=${files} class="file-input" type="file" multiple hidden accept=${accepted()} onChange=${chosen} />
       <input ref=${folder} class="folder-input" type="file" multiple hidden webkitdirectory onChange=${chosen} />
     </div>`;
+}
+
+function Formats() {
+  const [available, others] = [true, false].map((wanted) => Object.values(FORMATS).filter((each) => each.available === wanted).map(({ name }) => name));
+  return html`<p class="hint">${listed(available, "conjunction")}${others.length > 0 && `; ${listed(others, "conjunction")} after support is installed`}.</p>`;
 }
 
 /** The dialog to add pictures. `onClose` is also called when files have been chosen, before `onFiles`. */
@@ -76,26 +54,36 @@ export function AddDialog({ app, languages, onFiles, onClose }) {
   return html`
     <${Dialog} label="Add pictures" onClose=${onClose} class="add-dialog">
       <${Options} overview=${app.overview} languages=${languages} />
+      <p class="hint">${describedBy(app.overview.described_by)}</p>
       <div class="drop">
         <${ChooseButtons} autofocus onFiles=${(found) => { onClose(); onFiles(found); }} />
-        <p class="hint">Or drop pictures and folders anywhere on this page, or paste them. JPEG, PNG, GIF, WebP, TIFF, and HEIC where its
-          support is installed. They stay on this computer.</p>
+        <p class="hint">Or drop pictures and folders anywhere on this page, or paste them. They stay on this computer.</p>
+        <${Formats} />
       </div>
     </${Dialog}>`;
 }
 
 /** What is shown while there are no pictures. Until a model is in use, with an introduction. */
 export function NoPictures({ app, languages, onFiles }) {
+  const { described_by: description } = app.overview;
   return html`
     <div class="no-pictures">
-      ${app.overview.described_by.model === null && html`<${Welcome} app=${app} />`}
+      ${description.model === null && html`<${Welcome} app=${app} />`}
+      <${Options} overview=${app.overview} languages=${languages} />
+      ${description.model !== null && html`<p class="hint">${describedBy(description)} The pictures stay on this computer.</p>`}
       <div class="drop large">
         <h2>Drop pictures or folders here</h2>
-        <p class="hint">JPEG, PNG, GIF, WebP, TIFF, and HEIC where its support is installed. They stay on this computer.</p>
+        <${Formats} />
         <${ChooseButtons} onFiles=${onFiles} />
       </div>
-      <${Options} overview=${app.overview} languages=${languages} />
     </div>`;
+}
+
+/** A sentence on where the texts come from: a vision model, or without one, the metadata. */
+function describedBy({ model, problem }) {
+  const fallback = "Texts are made from the words in the files; a picture without any is marked “needs text”.";
+  if (problem !== null) return `The vision model ${model} can't be used: ${problem} ${fallback}`;
+  return model === null ? `No vision model is in use. ${fallback}` : `Texts are written by the vision model ${model}.`;
 }
 
 /** What works without a model, and which model fits this machine. */
@@ -109,9 +97,9 @@ function Welcome({ app }) {
         <div>
           <h3>Works now</h3>
           <ul class="works">
-            <li><strong>Smaller files</strong> that look the same: JPEG, PNG, WebP, GIF, TIFF, and HEIC where its support is installed.</li>
-            <li><strong>WebP or AVIF</strong> versions for your website.</li>
-            <li><strong>File names and alt texts</strong> from the titles, captions and keywords in your files, in up to ${app.overview.max_languages} languages at once.</li>
+            <li><strong>Smaller files</strong> that look the same.</li>
+            <li><strong>${listed(Object.values(TARGETS).map(({ label }) => label))}</strong> versions for your website.</li>
+            <li><strong>File names and alt texts</strong> from the titles, captions and keywords in your files, in up to ${app.overview.max_languages} languages at once. A picture without such words is marked “needs text”.</li>
             <li><strong>Privacy</strong>: positions, serial numbers and addresses are removed, and you see what was.</li>
           </ul>
         </div>
@@ -119,91 +107,14 @@ function Welcome({ app }) {
           <h3>With a vision model</h3>
           <p>A model looks at each picture and describes it, also where the file has no words.</p>
           ${offered && html`<p><strong>${offered.name}</strong> fits this machine: a download of ${bytes(offered.size_bytes)}, and ${bytes(offered.memory_bytes)} of memory.</p>`}
-          <div class="actions"><button type="button" class="main" onClick=${() => app.go("models")}>Choose a model</button></div>
+          <div class="actions"><button type="button" onClick=${() => app.go("models")}>Choose a model</button></div>
         </div>
       </div>
     </section>`;
 }
 
-function Options({ overview, languages }) {
-  const value = useObservable(options);
-  const known = useObservable(projects);
-  const set = (changes) => options.set({ ...options.value, ...changes });
-  const role = ROLES[value.role] ?? ROLES.informative;
-  const custom = !SIDE_CHOICES.includes(value.side);
-  return html`
-    <div class="options">
-      <label class="field"><span>Project</span>
-        <input type="text" value=${value.project} maxlength=${MAX_PROJECT_CHARS} placeholder="API Uploads" list="projects" autocomplete="off"
-          onInput=${(event) => set({ project: event.target.value })} />
-        <datalist id="projects">${known.map(({ id, name }) => html`<option key=${id} value=${name} />`)}</datalist>
-      </label>
-      <${Languages} overview=${overview} languages=${languages} />
-      <fieldset class="field"><legend>Also convert to</legend>
-        <div class="choices">
-          ${Object.entries(TARGETS).map(([format, { label, hint }]) => html`
-            <label key=${format} class="choice"><input type="radio" name="format" value=${format} checked=${value.format === format}
-              onChange=${() => set({ format })} />${hint ? `${label} (${hint})` : label}</label>`)}
-        </div>
-      </fieldset>
-      <label class="field"><span>Longest side of the results</span>
-        <select value=${custom ? "custom" : value.side} onChange=${({ target }) => set({ side: target.value === "custom" ? "2000" : target.value })}>
-          ${SIDE_CHOICES.map((side) => html`<option key=${side} value=${side}>${side === "" ? "As the original" : `${number(Number(side))} px`}</option>`)}
-          <option value="custom">Another…</option>
-        </select>
-        ${custom && html`<input type="number" min="1" max=${MAX_SIDE_PX} value=${value.side} aria-label="Longest side in pixels"
-          onChange=${({ target }) => set({ side: String(Math.min(MAX_SIDE_PX, Math.max(1, Math.round(Number(target.value)) || 1))) })} />`}
-      </label>
-      <label class="field"><span>Role on the page</span>
-        <select value=${value.role} onChange=${({ target }) => set({ role: target.value })}>
-          ${Object.entries(ROLES).map(([name, { label }]) => html`<option key=${name} value=${name}>${label}</option>`)}
-        </select>
-      </label>
-      ${role.context && html`
-        <label class="field wide"><span>${role.context}</span>
-          <textarea rows="2" maxlength=${MAX_CONTEXT_CHARS} value=${value.context} placeholder=${role.example} required=${role.needed}
-            onInput=${(event) => set({ context: event.target.value })}></textarea>
-        </label>`}
-      <p class="hint wide">The quality of the results is a setting of the service: <code>quality_target</code>.</p>
-      <p class="hint wide">${describedBy(overview.described_by)}</p>
-    </div>`;
-}
-
-/** A sentence on where the texts come from: a vision model, or without one, the metadata. */
-function describedBy({ model, problem }) {
-  const fallback = "Texts are made from the words in the metadata; a picture without any is marked “needs text”.";
-  if (problem !== null) return `The vision model ${model} can't be used: ${problem} ${fallback}`;
-  return model === null ? `No vision model is in use. ${fallback}` : `Texts are written by the vision model ${model}.`;
-}
-
-function Languages({ overview, languages }) {
-  const [query, setQuery] = useState("");
-  const chosen = chosenLanguages(languages, overview.max_languages);
-  const full = chosen.length >= overview.max_languages;
-  const nameOf = (code) => languages.find((language) => language.code === code)?.name ?? code;
-  const toggle = (code) => options.set({
-    ...options.value, languages: chosen.includes(code) ? chosen.filter((other) => other !== code) : [...chosen, code],
-  });
-  const matching = languages.filter(({ name, native_name: nativeName }) => `${name} ${nativeName}`.toLowerCase().includes(query.trim().toLowerCase()));
-  return html`
-    <fieldset class="field"><legend>Languages</legend>
-      <details class="languages">
-        <summary>${chosen.map(nameOf).join(", ")}</summary>
-        <input type="search" aria-label="Find a language" placeholder="Find a language" value=${query} onInput=${(event) => setQuery(event.target.value)} />
-        <ul>
-          ${matching.map(({ code, name, native_name: nativeName }) => html`
-            <li key=${code}><label class="choice">
-              <input type="checkbox" checked=${chosen.includes(code)} disabled=${full && !chosen.includes(code)} onChange=${() => toggle(code)} />
-              <span>${name}${nativeName === name ? "" : html` <span class="hint" lang=${code}>${nativeName}</span>`}</span>
-            </label></li>`)}
-        </ul>
-        ${full && html`<p class="hint">You can choose at most ${overview.max_languages} languages.</p>`}
-      </details>
-    </fieldset>`;
-}
-
-/** What is being sent, and which files were not added. Renders nothing while there is neither. */
-export function UploadStatus() {
+/** What is being sent, and which files were not added; `onAdd` is called to choose those again that a reload lost. Renders nothing while there is neither. */
+export function UploadStatus({ onAdd }) {
   const { total, sent, current, wait } = useObservable(uploads);
   const rejected = useObservable(refused);
   return html`
@@ -222,6 +133,7 @@ export function UploadStatus() {
             <button type="button" class="small" onClick=${() => retryRefused({ duplicates: false })}>Try again</button>`}
           ${rejected.some(({ isDuplicate }) => isDuplicate) && html`
             <button type="button" class="small" onClick=${() => retryRefused({ duplicates: true })}>Add duplicates too</button>`}
+          ${rejected.some(({ isLost }) => isLost) && html`<button type="button" class="small" onClick=${onAdd}>Add these again…</button>`}
           <button type="button" class="small" onClick=${() => refused.set([])}>Close</button>
         </p>
       </details>`}`;
@@ -252,7 +164,9 @@ export function useFileDrops({ onOver, onDrop, onPaste }) {
       latest.current.onDrop(event.dataTransfer);
     };
     const paste = (event) => {
-      if (event.clipboardData.files.length === 0) return;
+      // cells that were copied in a spreadsheet are text and a picture
+      const isText = event.target.closest("input, textarea") && event.clipboardData.types.includes("text/plain");
+      if (event.clipboardData.files.length === 0 || isText) return;
       event.preventDefault();
       latest.current.onPaste(event.clipboardData);
     };

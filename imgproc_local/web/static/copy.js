@@ -1,8 +1,8 @@
-// Copies texts to the clipboard, and pictures as HTML, Markdown, JSON or alt texts.
+// Copies texts to the clipboard, and pictures as HTML, Markdown or alt texts.
 
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { announce } from "./messages.js";
-import { downloadName, extensionOf } from "./format.js";
+import { FORMATS as FILE_FORMATS, downloadName, textOf, variantName } from "./format.js";
 
 const CONFIRM_MS = 2000;
 
@@ -11,78 +11,59 @@ const FORMATS = {
   img: { label: "HTML <img>", write: (pictures, code) => pictures.map((picture) => imgTag(picture, code)).join("\n") },
   picture: { label: "HTML <picture>", write: (pictures, code) => pictures.map((picture) => pictureTag(picture, code)).join("\n") },
   markdown: { label: "Markdown", write: (pictures, code) => pictures.map((picture) => markdown(picture, code)).join("\n\n") },
-  json: { label: "JSON", write: (pictures) => JSON.stringify(pictures.map(asData), null, 2) },
   alt: { label: "Alt text only", write: (pictures, code) => pictures.map((picture) => altOf(picture, code)).join("\n") },
 };
 
 const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
-const translationOf = ({ image }, code) => image.translations.find((translation) => translation.language_code === code) ?? image.translations[0];
-
 /** The alt text in the language `code`, or else in the first one; "" while a person still has to write it. */
 function altOf(picture, code) {
-  const translation = translationOf(picture, code);
+  const translation = textOf(picture, code);
   return translation === undefined || translation.needs_text ? "" : translation.seo_alt_text;
 }
 
-function fileOf(picture, which, code) {
-  const translation = translationOf(picture, code);
-  return translation ? `${translation.seo_filename}.${extensionOf(picture, which)}` : downloadName(picture, which);
-}
-
-/** The width and height of the results as attributes, if they are known. */
-function dimensions({ details: { width_px: width, height_px: height, max_width_px: maxWidth, max_height_px: maxHeight } }) {
-  if (!width) return "";
+/** The `width` and `height` of the results, 0 if they are not known. */
+function sizeOf({ details: { width_px: width, height_px: height, max_width_px: maxWidth, max_height_px: maxHeight } }) {
   const scale = Math.min(1, (maxWidth ?? Infinity) / width, (maxHeight ?? Infinity) / height);
-  return ` width="${Math.max(1, Math.round(width * scale))}" height="${Math.max(1, Math.round(height * scale))}"`;
+  return width ? { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) } : { width: 0, height: 0 };
 }
 
-/** The attribute `alt`; none while a person still has to write the text, because `alt=""` says that it is decorative. */
-const altAttribute = (picture, code) => (translationOf(picture, code)?.needs_text ? "" : ` alt="${escaped(altOf(picture, code))}"`);
+/** `name` as an address in an attribute, also within `srcset`, where spaces and commas end one. */
+const addressOf = (name) => encodeURIComponent(name).replaceAll("'", "%27");
 
-const imgTag = (picture, code, which = picture.best) =>
-  `<img src="${escaped(fileOf(picture, which, code))}"${altAttribute(picture, code)}${dimensions(picture)} loading="lazy">`;
+/** The file of an element that offers no other: the best, but no JPEG XL, which many browsers don't show, where there is another. */
+const single = ({ image, best }) => (image.converted_format === "jxl" && image.optimized_size !== null ? "optimized" : best);
 
+/** `set` has the attributes of a set of widths, if there is one. */
+function imgTag(picture, code, which = single(picture), set = "") {
+  const { width, height } = sizeOf(picture);
+  // a text that a person still has to write is left out, because `alt=""` says that the picture is decorative
+  const alt = textOf(picture, code)?.needs_text ?? true ? "" : ` alt="${escaped(altOf(picture, code))}"`;
+  return `<img src="${addressOf(downloadName(picture, which, code))}"${set && ` ${set}`}${alt}${width ? ` width="${width}" height="${height}"` : ""} loading="lazy" decoding="async">`;
+}
+
+/**
+ * The element `picture`. A browser that shows the format of the converted file chooses from a set of widths, in which each file is
+ * smaller than all wider ones, and the optimized file stands for those that are not smaller; it shows every file of the set, whatever
+ * `type` says. Others get the optimized file.
+ * Without a choice of formats, it is an `img`.
+ */
 function pictureTag(picture, code) {
-  const { image } = picture;
-  if (image.converted_size === null || picture.best !== "converted" || image.optimized_size === null) return imgTag(picture, code);
-  return [
-    "<picture>",
-    `  <source srcset="${escaped(fileOf(picture, "converted", code))}" type="image/${image.converted_format}">`,
-    `  ${imgTag(picture, code, "optimized")}`,
-    "</picture>",
-  ].join("\n");
+  const { image, best } = picture;
+  const variants = (image.variants ?? []).filter(({ size }, at, all) => [...all.slice(at + 1).map((wider) => wider.size), image[`${best}_size`]].every((wider) => size < wider));
+  const { width } = sizeOf(picture);
+  const widths = variants.map((variant) => `${addressOf(variantName(picture, variant.width, code))} ${variant.width}w, `);
+  const file = addressOf(downloadName(picture, best, code));
+  const set = widths.length > 0 ? `srcset="${widths.join("")}${file} ${width}w" sizes="(max-width: ${width}px) 100vw, ${width}px"` : `srcset="${file}"`;
+  if (image.optimized_size === null || (best !== "converted" && variants.length === 0)) return imgTag(picture, code, best, widths.length > 0 ? set : "");
+  return `<picture>\n  <source type="${FILE_FORMATS[image.converted_format].mime}" ${set}>\n  ${imgTag(picture, code, "optimized")}\n</picture>`;
 }
 
 const markdown = (picture, code) =>
-  `![${altOf(picture, code).replaceAll(/[\\[\]]/g, "\\$&")}](${fileOf(picture, picture.best, code)})`;
+  `![${altOf(picture, code).replaceAll(/[\\[\]]/g, "\\$&")}](${downloadName(picture, single(picture), code)})`;
 
-const asData = (picture) => ({
-  original_filename: picture.name,
-  file: fileOf(picture, picture.best),
-  translations: picture.image.translations.filter((translation) => !translation.needs_text),
-});
-
-/** Copy `text` to the clipboard. True if the browser allowed it. */
-async function copyText(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    // browsers allow that only over https or on localhost; over http from another machine, a selection can be copied
-    const field = document.createElement("textarea");
-    field.className = "visually-hidden";
-    field.readOnly = true;
-    field.value = text;
-    const focused = document.activeElement;
-    (document.querySelector("dialog[open]") ?? document.body).append(field);
-    field.select();
-    const done = document.execCommand("copy");
-    field.remove();
-    focused?.focus();
-    return done;
-  }
-}
+/** Copy `text` to the clipboard. True if the browser allowed it. Beyond this machine, the page comes by https, without which none does. */
+const copyText = (text) => (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(() => true, () => false);
 
 /** A button that copies the text that `write()` returns, and announces that. `what` names it, such as "the key". */
 export function CopyButton({ write, what = "", class: className = "" }) {
@@ -110,10 +91,11 @@ export function CopyMenu({ pictures, languageName }) {
       <select aria-label="Format" value=${format} onChange=${(event) => setFormat(event.target.value)}>
         ${Object.entries(FORMATS).map(([name, { label }]) => html`<option key=${name} value=${name}>${label}</option>`)}
       </select>
-      ${codes.length > 1 && format !== "json" && html`
+      ${codes.length > 1 && html`
         <select aria-label="Language" value=${code} onChange=${(event) => setLanguage(event.target.value)}>
           ${codes.map((each) => html`<option key=${each} value=${each}>${languageName(each)}</option>`)}
         </select>`}
       <${CopyButton} write=${() => FORMATS[format].write(pictures, code)} />
+      ${format !== "alt" && html`<p class="hint">The files are in an export of “Optimized” and “Converted”.</p>`}
     </div>`;
 }

@@ -2,7 +2,8 @@
 
 import { isOpen } from "./progress.js";
 
-const names = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+/** Orders names as people do: numbers by value, and capitals like small letters. */
+export const names = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 const STATE_ORDER = { failed: 0, running: 1, waiting: 2, done: 3 };
 
 /** The orders of the list. */

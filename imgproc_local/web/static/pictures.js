@@ -1,13 +1,14 @@
 // The view "Pictures": the list of pictures, the details of one, and the keyboard shortcuts.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
-import { AddDialog, NoPictures, UploadStatus, addPictures, options, useFileDrops } from "./add-pictures.js";
+import { AddDialog, NoPictures, UploadStatus, addPictures, useFileDrops } from "./add-pictures.js";
 import { Detail } from "./detail.js";
 import { ExportDialog } from "./export.js";
 import { counted } from "./format.js";
 import { PictureList } from "./list.js";
 import { announce, confirmed, notice } from "./messages.js";
 import { Observable, useObservable } from "./observable.js";
+import { chosenFormat } from "./options.js";
 import { api, fileOf } from "./service.js";
 import { arrangement, chosenPictures, current, filters, forgetPicture, neighbour, pictureOf, selection, NO_FILTERS } from "./store.js";
 import { acceptTexts, regenerateTexts, reporting, restoreLast } from "./texts.js";
@@ -130,12 +131,9 @@ export function PicturesView({ app, path }) {
     const { id, name, image, details } = picture;
     const original = await fileOf(image.id, "original");
     const fields = details.languages.map((code) => ["languages", code]);
-    fields.push(["format", image.converted_format ?? options.value.format], ["project_id", details.project.id], ["role", details.role]);
-    for (const side of ["max_width_px", "max_height_px"]) if (details[side]) fields.push([side, details[side]]);
-    const onAccepted = () => reporting(async () => {
-      await api(`/jobs/${id}`, { method: "DELETE" });
-      forgetPicture(id);
-    });
+    fields.push(["format", image.converted_format ?? chosenFormat()], ["project_id", details.project.id], ["role", details.role]);
+    for (const name of ["max_width_px", "max_height_px", "quality_target", "only_smaller"]) if (details[name]) fields.push([name, details[name]]);
+    fields.push(...details.widths.map((width) => ["widths", width]));
     const file = new File([original], name);
     addFiles([{ file, path: name, operation: details.operation, onAccepted }], fields, app.overview);
     go(1);
