@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
-from tests.browser.conftest import OpenTab, Tab, alt_text, show, translation, wait_until_stored
+from tests.browser.conftest import OpenTab, Tab, alt_text, choose_filter, show, translation, wait_until_stored
 from tests.support import finished, pictures
 from tests.support.service import Running
 
@@ -81,6 +81,6 @@ def test_pictures_that_need_a_text_come_first_and_are_listed_as_missing_in_its_l
     tab.wait_for_count("Needs text", len(REASONS))
     assert tab.names() == ["2.jpg", "3.jpg", "4.jpg", "5.jpg", "1.jpg", "6.jpg"]
     for language, names in (("German missing", ["2.jpg", "3.jpg", "4.jpg", "5.jpg"]), ("English missing", [])):
-        tab.page.get_by_label("Language missing").select_option(language)
+        choose_filter(tab, "Language missing", language)
         tab.wait(f"document.querySelectorAll('.tile').length === {len(names)}")
         assert tab.names() == names

@@ -31,7 +31,7 @@ def test_a_text_is_edited_undone_and_redone(tab: Tab, service: Running) -> None:
     tab.page.locator("[data-alt=en]").fill("A harbour at dusk.")
     assert "18 of 125" in tab.text(".gauge")
     tab.press("Control+Enter")
-    tab.wait("[...document.querySelectorAll('.text .tag')].some((tag) => tag.textContent === 'accepted by you')")
+    tab.wait("[...document.querySelectorAll('.text .tag')].some((tag) => tag.textContent === 'edited')")
     assert translation(service, "1.jpg")["seo_alt_text"] == "A harbour at dusk."
     assert translation(service, "1.jpg")["source"] == "person"
     tab.press("Escape", "Control+z")
@@ -59,6 +59,7 @@ def test_a_text_is_stored_when_the_user_goes_to_another_picture(tab: Tab, servic
     wait_until_stored(service, "2.jpg", "Ein Hafen.", "de")
     wait_until_stored(service, "2.jpg", "am-grossen-hafen", "de", field="seo_filename")
     show(tab, "2.jpg")
+    tab.page.locator("[data-alt=de]").focus()
     # until the answer arrives, the page shows what was typed
     wait_until(lambda: tab.page.get_by_label("File name").last.input_value() == "am-grossen-hafen", "the stored name")
     assert alt_text(tab, "de") == "Ein Hafen."
@@ -203,3 +204,29 @@ def test_the_page_says_why_a_worse_text_did_not_replace_the_one_in_force(
     tab.page.get_by_role("button", name="Regenerate English").click()
     tab.page.get_by_role("alert").filter(has_text="the text in force was kept").wait_for()
     assert alt_text(tab) == before
+
+
+def test_enter_saves_a_text_once_and_the_next_correction_too(tab: Tab, service: Running) -> None:
+    sent: list[str] = []
+    tab.page.on("request", lambda request: sent.append(request.url) if request.method == "PATCH" else None)
+    show(tab, "5.jpg")
+    for words in ("A first version.", "A corrected version."):
+        tab.page.locator("[data-alt=en]").fill(words)
+        tab.press("Enter")
+        wait_until_stored(service, "5.jpg", words)
+        tab.page.locator("[data-alt=en]").focus()
+    assert len(sent) == 2
+    assert "changed elsewhere" not in tab.text(".detail")
+
+
+def test_accept_is_reached_by_the_mouse_although_the_text_is_saved_meanwhile(tab: Tab, service: Running) -> None:
+    show(tab, "4.jpg")
+    tab.page.locator("[data-alt=en]").fill("A pier at noon.")
+    accept = tab.page.get_by_role("button", name="Accept English").bounding_box()
+    assert accept is not None
+    tab.page.mouse.move(accept["x"] + accept["width"] / 2, accept["y"] + accept["height"] / 2)
+    tab.page.mouse.down()
+    tab.page.wait_for_timeout(300)
+    tab.page.mouse.up()
+    wait_until_stored(service, "4.jpg", "A pier at noon.")
+    tab.wait("document.activeElement.dataset.alt === 'de'")

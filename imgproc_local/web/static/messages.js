@@ -1,7 +1,7 @@
 // Messages to the user: announcements that disappear, notices at the top of the page, and the confirmation dialog.
 // What is shown is in observable values; `Messages` renders them.
 
-import { html, useEffect, useRef, useState } from "./preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
 import { Observable, useObservable } from "./observable.js";
 
 const ANNOUNCE_AFTER_MS = 300;
@@ -23,11 +23,14 @@ export function announce(text, undo = null) {
 
 /**
  * Show a message at the top of the page until its button is pressed, which resolves the promise, or until `clearNotice(id)`,
- * which does not. A message that is already shown under this `id` remains.
+ * which does not. A message that is already shown under this `id` gets the new text.
  */
 export function notice(id, text, buttonText = null) {
   const shown = notices.value.find((other) => other.id === id);
-  if (shown) return shown.pressed;
+  if (shown) {
+    notices.set(notices.value.map((other) => (other === shown ? { ...other, text } : other)));
+    return shown.pressed;
+  }
   let press;
   const pressed = new Promise((resolve) => { press = resolve; });
   notices.set([...notices.value, { id, text, buttonText, press, pressed }]);
@@ -105,7 +108,8 @@ function Confirmation({ title, words, text, yes, resolve }) {
 /** A modal dialog with the heading `label`. `onClose` is called by Escape and by the close button. */
 export function Dialog({ label, onClose, children, class: className = "" }) {
   const dialog = useRef(null);
-  useEffect(() => {
+  // useEffect would open it a frame later: a key that is pressed meanwhile would act on the page
+  useLayoutEffect(() => {
     const focused = document.activeElement;
     dialog.current.showModal();
     (dialog.current.querySelector("[autofocus]") ?? dialog.current.querySelector("h2")).focus();

@@ -10,7 +10,8 @@ const STATE_ORDER = { failed: 0, running: 1, waiting: 2, done: 3 };
 export const SORTS = {
   // files are uploaded in the order of their folder, and identifiers have the order of the uploads; the latest day comes first
   folder: { label: "Folder order", compare: (a, b) => b.day - a.day },
-  date: { label: "Date added", compare: (a, b) => compareIds(b.id, a.id) },
+  date: { label: "Date added", compare: (a, b) => compareTexts(b.id, a.id) },
+  taken: { label: "Date taken", compare: (a, b) => compareTexts(a.details.taken_at ?? "~", b.details.taken_at ?? "~") }, // "~" is after all dates
   name: { label: "Name", compare: (a, b) => names.compare(a.name, b.name) },
   size: { label: "Size", compare: (a, b) => b.size - a.size },
   saved: { label: "Bytes saved", compare: (a, b) => b.saved - a.saved },
@@ -21,19 +22,25 @@ export const SORTS = {
 export const SHOWS = {
   all: { label: "All", includes: () => true },
   text: { label: "Needs text", includes: ({ needsText }) => needsText },
+  unreviewed: { label: "Not reviewed", includes: ({ image }) => image.translations.some(isUnreviewed) },
+  accepted: { label: "Accepted", includes: ({ review }) => review === "accepted" },
+  edited: { label: "Edited", includes: ({ review }) => review === "edited" },
   failed: { label: "Failed", includes: ({ state }) => state === "failed" },
   larger: { label: "WebP/AVIF larger", includes: ({ larger }) => larger },
   open: { label: "In progress", includes: isOpen },
   done: { label: "Done", includes: ({ state }) => state === "done" },
 };
 
-const compareIds = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+const compareTexts = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
+/** Whether a text was made by the program, can be published, and no person has looked at it. */
+export const isUnreviewed = ({ review, source, needs_text: needsText }) => !review && !needsText && (source === "vision" || source === "facts");
 
 /** A sorted copy of `pictures`. With `textFirst`, those that need text come first, in every order. */
 export function inOrder(pictures, { sort, descending, textFirst }) {
   const { compare } = SORTS[sort] ?? SORTS.folder;
   const sign = descending ? -1 : 1;
-  return [...pictures].sort((a, b) => (textFirst && b.needsText - a.needsText) || sign * (compare(a, b) || compareIds(a.id, b.id)));
+  return [...pictures].sort((a, b) => (textFirst && b.needsText - a.needsText) || sign * (compare(a, b) || compareTexts(a.id, b.id)));
 }
 
 /** Whether `picture` passes all filters; see `filters` in store.js. */
