@@ -1,18 +1,21 @@
 // The details of one picture: the comparison, the sizes, what was removed, and the texts of every language.
 
-import { html, useEffect, useRef } from "./preact.js";
-import { Compare } from "./compare.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
+import { Compare, useVariants, unfocused } from "./compare.js";
 import { CopyMenu } from "./copy.js";
-import { bytes, dateTime, download, downloadName, variantLabel } from "./format.js";
+import { bytes, dateTime, download, downloadName, formatLabel, savedShare, variantLabel, variantName } from "./format.js";
 import { stateText } from "./list.js";
 import { useChanges, useObservable } from "./observable.js";
 import { fileOf } from "./service.js";
-import { TextEditor } from "./text-editor.js";
-import { arrangement, changes, neighbour, pictureOf } from "./store.js";
+import { isUnreviewed } from "./order.js";
+import { Splitter } from "./splitter.js";
+import { CONTEXT_ROLES, TextEditor } from "./text-editor.js";
+import { arrangement, changes, keyOf, neighbour, pictureOf } from "./store.js";
 import { isOpen } from "./progress.js";
-import { markDecorative, reporting } from "./texts.js";
+import { acceptable, markDecorative, reporting, restoreText, whenAnswered } from "./texts.js";
 
 const SAVED_AFTER_MS = 60_000; // until then, the browser has saved a file that it downloads
+const PICTURE_SHARE = { usual: 50, min: 25, max: 75 };
 const STAGE_LABELS = { analyze: "Alt text", optimize: "Optimization", convert: "Conversion" };
 const ROLE_LABELS = { decorative: "decoration", text: "an image of text", chart: "a chart, a diagram or a map", logo: "a logo" };
 const REMOVED_LABELS = {
@@ -32,74 +35,88 @@ const REMOVED_LABELS = {
 
 /**
  * The details of the picture `id`. `languageName(code)` is the name of a language. `onGo(step)`, `onClose`, `onDelete(pictures)`,
- * `onRepeat(picture)` and `onRegenerate(codes)` are called by buttons, `onAccepted()` when the text of the last language was
- * accepted. Each time the counter `focusTexts` grows, the first text that needs one gets the focus, else the first. `comparison`
- * has the `variant` that is compared and whether it is `zoomed`; `onCompare(change)` changes it.
+ * `onRepeat(picture)`, `onRegenerate(codes)` and `onTranslate(code)` are called by buttons, `onAccept(fromTexts)` by the one for all
+ * languages, and with true when the text of the last one was accepted. Each time the counter `focusTexts` grows, the first text
+ * that needs one gets the focus, else the first.
  */
-export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, onRegenerate, onAccepted, focusTexts, comparison, onCompare }) {
+export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, onRegenerate, onTranslate, onAccept, focusTexts }) {
   useChanges(changes, (changed) => changed.has(id));
   const { places, pictures } = useObservable(arrangement);
   const body = useRef(null);
   const picture = pictureOf(id);
   useEffect(() => { body.current?.scrollTo(0, 0); }, [id]);
+  const [opened, setOpened] = useState(null); // the key of the text that a person opened
   const focused = useRef(focusTexts);
   useEffect(() => {
     if (focusTexts === focused.current) return;
     focused.current = focusTexts;
-    (body.current?.querySelector("[data-needs] [data-alt]") ?? body.current?.querySelector("[data-alt]"))?.focus();
+    ["[data-needs]", "[data-open]", ""].map((open) => body.current?.querySelector(`${open} [data-alt]`)).find(Boolean)?.focus();
   }, [focusTexts, id]);
   if (picture === undefined) return html`<section class="detail empty"><p class="hint">This picture was deleted.</p></section>`;
 
   const { image, name, job } = picture;
   const place = places.get(id);
-  const available = ["optimized", "converted"].filter((which) => image[`${which}_size`] !== null);
-  const variant = available.includes(comparison.variant) ? comparison.variant : available.includes(picture.best) ? picture.best : available[0] ?? null;
-  const onTextAccepted = (code) => {
-    const fields = [...body.current.querySelectorAll("[data-alt]")];
-    const next = fields[fields.findIndex((field) => field.dataset.alt === code) + 1];
-    if (next) next.focus();
-    else onAccepted();
+  // in full screen, the focus is on the picture, and returns to where it was
+  const onFullScreen = ({ currentTarget }) => {
+    const isFull = document.fullscreenElement === currentTarget;
+    (isFull ? currentTarget : unfocused.current)?.focus();
   };
+  const onPictureKey = (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (step === undefined || document.fullscreenElement === null || event.target.type === "range") return;
+    event.preventDefault();
+    onGo(step);
+  };
+  /** Give the focus to the text `step` places after that in the language `code`. Returns whether there is one. */
+  const moveFrom = (code, step) => {
+    const fields = [...body.current.querySelectorAll("[data-alt]")];
+    const next = fields[fields.findIndex((field) => field.dataset.alt === code) + step];
+    next?.focus();
+    return next !== undefined;
+  };
+  const { translations } = image;
+  const open = translations.find(({ language_code: code }) => keyOf(id, code) === opened)
+    ?? translations.find(({ needs_text: needsText }) => needsText) ?? translations.find(isUnreviewed) ?? translations[0];
+  const left = acceptable([picture]).length;
+  const isToReview = picture.state === "done" && !picture.needsText && translations.some(isUnreviewed);
   return html`
     <section class="detail" aria-labelledby="detail-title">
       <header class="detail-head">
         <button type="button" class="icon back" aria-label="Back to the list" onClick=${onClose}>←</button>
         <div class="detail-name">
           <h2 id="detail-title" tabindex="-1" dir="auto">${name}</h2>
-          <p class="hint"><span class="status" data-state=${picture.state === "done" && picture.needsText ? "needs-text" : picture.state}>${stateText(picture)}</span>
+          <p class="hint"><span class="status" data-state=${isToReview ? "waiting" : picture.state === "done" && picture.needsText ? "needs-text" : picture.state}>${isToReview ? "To review" : stateText(picture)}</span>
             ${place !== undefined && html` · <span class="number">${place + 1} of ${pictures.length}</span>`}</p>
         </div>
+        ${left > 1 && html`<button type="button" class="main accept-all" aria-keyshortcuts="Enter" onClick=${() => onAccept(false)}>Accept ${left === translations.length ? "all " : ""}${left} languages <kbd aria-hidden="true">⏎</kbd></button>`}
         <button type="button" class="icon" aria-label="Previous picture (k)" aria-keyshortcuts="k" disabled=${neighbour(-1) === null} onClick=${() => onGo(-1)}>↑</button>
         <button type="button" class="icon" aria-label="Next picture (j)" aria-keyshortcuts="j" disabled=${neighbour(1) === null} onClick=${() => onGo(1)}>↓</button>
       </header>
       <div class="detail-body" ref=${body}>
-        <div class="detail-picture">
-          <${Compare} key=${image.id} imageId=${image.id} name=${name} variant=${variant} variantLabel=${variant && variantLabel(picture, variant)}
-            zoomed=${comparison.zoomed} onZoom=${() => onCompare({ zoomed: !comparison.zoomed })} />
-          <div class="compare-tools">
-            <div class="segments" role="group" aria-label="Compare the original with">
-              ${available.map((which) => html`
-                <button key=${which} type="button" class="small" aria-pressed=${String(which === variant)} onClick=${() => onCompare({ variant: which })}>${variantLabel(picture, which)}</button>`)}
-            </div>
-            <span class="spacer"></span>
-            <button type="button" class="small" aria-pressed=${String(comparison.zoomed)} aria-keyshortcuts="z" onClick=${() => onCompare({ zoomed: !comparison.zoomed })}>100 %</button>
-          </div>
-          <${Sizes} picture=${picture} />
-          <${Removed} picture=${picture} />
+        <div class="detail-picture" id="detail-picture" tabindex="-1" role="group" aria-label="Picture" onKeyDown=${onPictureKey} onFullscreenChange=${onFullScreen}>
+          <${Compare} picture=${picture} />
         </div>
+        <div class="detail-files">
+          <${Files} picture=${picture} />
+        </div>
+        <${Splitter} name="picture" label="Width of the picture" of="detail-picture" share=${PICTURE_SHARE} />
         <div class="detail-texts">
           ${job.errors?.length > 0 && html`
             <ul class="problems">${job.errors.map(({ stage, message }) => html`<li key=${stage}><strong>${STAGE_LABELS[stage] ?? stage}:</strong> ${message}</li>`)}
               <li><button type="button" class="small" onClick=${() => onRepeat(picture)}>Process again</button></li></ul>`}
           ${image.translations.length === 0 && html`<p class="hint">${isOpen(picture) ? "The texts are not written yet." : "This picture has no texts."}</p>`}
-          ${image.translations.length > 0 && html`<${Role} picture=${picture} />`}
+          ${image.translations.length > 0 && html`<${Role} picture=${picture} onWrite=${() => moveFrom(undefined, 1)} />`}
           ${image.translations.map((translation) => html`
-            <${TextEditor} key=${`${id} ${translation.language_code}`} picture=${picture} translation=${translation}
-              language=${languageName(translation.language_code)} onAccept=${() => onTextAccepted(translation.language_code)}
-              onRegenerate=${() => onRegenerate([translation.language_code])} />`)}
+            <${TextEditor} key=${keyOf(id, translation.language_code)} picture=${picture} translation=${translation}
+              language=${languageName(translation.language_code)} isOpen=${translation === open}
+              onOpen=${() => setOpened(keyOf(id, translation.language_code))} onMove=${(step) => moveFrom(translation.language_code, step)}
+              onAccept=${() => moveFrom(translation.language_code, 1) || onAccept(true)}
+              onRegenerate=${() => onRegenerate([translation.language_code])}
+              onTranslate=${image.translations.length > 1 ? () => onTranslate(translation.language_code) : null} />`)}
           <footer class="detail-foot">
             <${CopyMenu} pictures=${[picture]} languageName=${languageName} />
             <span class="spacer"></span>
+            ${image.translations.length > 0 && !isDecorative(picture) && html`<button type="button" onClick=${() => markDecorative(picture)}>Mark as decorative</button>`}
             <button type="button" class="danger" onClick=${() => onDelete([picture])}>Delete…</button>
           </footer>
         </div>
@@ -107,50 +124,94 @@ export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, on
     </section>`;
 }
 
-/** What a picture is, or seems to be, and a button that marks it as decorative. */
-function Role({ picture }) {
-  const { image: { translations, suggested_role: suggested, suggested_role_reason: reason } } = picture;
-  const isDecorative = translations.every(({ source, seo_alt_text: altText }) => source === "person" && altText === "");
-  if (isDecorative) return html`<p class="role-note">Decorative: screen readers skip this picture.</p>`;
-  return html`
-    <div class="role-note">
-      ${ROLE_LABELS[suggested] && html`<p>This seems to be ${ROLE_LABELS[suggested]}. <span class="hint">${reason}</span></p>`}
-      <button type="button" class="small" onClick=${() => markDecorative(picture)}>Mark as decorative</button>
-    </div>`;
+/** Whether a person decided that screen readers skip the picture. */
+const isDecorative = ({ image }) => image.translations.every(({ source, seo_alt_text: altText }) => source === "person" && altText === "");
+
+/** What a picture is, or seems to be. `onWrite()` is called when a person wants to write texts for a decorative one. */
+function Role({ picture, onWrite }) {
+  const { id, image: { translations, suggested_role: suggested, suggested_role_reason: reason }, details } = picture;
+  const codes = translations.map(({ language_code: code }) => code);
+  const unmark = () => reporting(async () => {
+    await whenAnswered(); // the mark may be on its way
+    const texts = pictureOf(id)?.details.texts;
+    if (codes.every((code) => texts?.[code]?.can_undo)) await Promise.all(codes.map((code) => restoreText(id, code, "undo")));
+    else onWrite();
+  });
+  if (isDecorative(picture)) {
+    return html`<p class="role-note">Decorative: screen readers skip this picture. <button type="button" class="small" onClick=${unmark}>Not decorative</button></p>`;
+  }
+  const context = CONTEXT_ROLES[details.role];
+  if (context) {
+    return html`<p id="role-note" class="role-note hint">This picture is a ${details.role}. Its texts were made from what you said: ${context}. Those words are not stored, so the texts can't be regenerated.</p>`;
+  }
+  return ROLE_LABELS[suggested] && html`<p class="role-note">This seems to be ${ROLE_LABELS[suggested]}. <span class="hint">${reason}</span></p>`;
 }
 
-/** The sizes of the files of a picture, with buttons to download them. */
-function Sizes({ picture }) {
+/** In words, how much a result with an SSIMULACRA 2 score of at least this differs from the original. */
+const LIKENESS = [[85, "looks the same"], [70, "looks almost the same"], [50, "differs a little"], [-Infinity, "differs visibly"]];
+
+/** How much a result differs from the original, in words and as a number, or "" where it was not measured. */
+function likeness({ details }, which) {
+  const score = details[`${which}_score`] ?? null;
+  return score === null ? "" : `${LIKENESS.find(([least]) => score >= least)[1]} · ${score.toFixed(1)}`;
+}
+
+/** The size and the likeness of the compared result in one line, which opens into all files and what is known of them. */
+function Files({ picture }) {
   const { image, details } = picture;
-  const save = (which) => reporting(async () => {
-    const url = URL.createObjectURL(await fileOf(image.id, which, { stream: true }));
-    download(url, downloadName(picture, which));
+  const { available, variant } = useVariants(picture);
+  const size = image[`${variant}_size`];
+  const score = likeness(picture, variant);
+  return html`
+    <details class="files">
+      <summary><span class="number">${variant === null ? bytes(image.original_size)
+        : `${bytes(image.original_size)} → ${bytes(size)} (${savedShare(size, image.original_size)})`} ${formatLabel(picture, variant ?? "original")}</span>
+        ${score && html`<span class="number hint" title="Measured: 100 is identical to the original">${score}</span>`}
+        ${details.remaking && html`<span class="tag">being made anew…</span>`}</summary>
+      <${Sizes} picture=${picture} shown=${["original", ...available]} />
+      <${Removed} picture=${picture} />
+    </details>
+    ${["optimized", "converted"].flatMap((which) => details[`${which}_notes`].map(({ code, message }) => html`
+      <p key=${`${which} ${code}`} class="hint"><strong>${variantLabel(picture, which) || "Not converted"}:</strong> ${message}</p>`))}
+    ${details.remake_error && html`<p class="problem">${details.remake_error}</p>`}`;
+}
+
+/** The sizes of the files of a picture that are `shown`, and of its widths, with buttons to download them. */
+function Sizes({ picture, shown }) {
+  const { image, details } = picture;
+  const { variants = [] } = image;
+  const save = (path, name) => reporting(async () => {
+    const url = URL.createObjectURL(await fileOf(image.id, path, { stream: true }));
+    download(url, name);
     setTimeout(() => URL.revokeObjectURL(url), SAVED_AFTER_MS);
   });
-  const rows = [{ which: "original", label: "Original", size: image.original_size }];
-  for (const which of ["optimized", "converted"]) {
-    const size = image[`${which}_size`];
-    if (size !== null) rows.push({ which, label: variantLabel(picture, which), size });
-  }
-  const isLimited = details.max_width_px || details.max_height_px;
+  const facts = [
+    details.width_px && `${details.width_px} × ${details.height_px} px`,
+    details.pages > 1 && `the first of ${details.pages} pages`,
+    (details.max_width_px || details.max_height_px) && `results fit into ${details.max_width_px ?? "any"} × ${details.max_height_px ?? "any"} px`,
+    details.project?.name,
+    details.taken_at && `taken ${dateTime(details.taken_at)}`,
+    `added ${dateTime(picture.createdAt)}`,
+  ].filter(Boolean);
   return html`
     <table class="sizes">
       <caption class="visually-hidden">Files</caption>
       <thead class="visually-hidden"><tr><th scope="col">File</th><th scope="col">Size</th><th scope="col">Saved</th><th scope="col">Download</th></tr></thead>
       <tbody>
-        ${rows.map(({ which, label, size }) => {
-          const saved = Math.round(100 * (1 - size / image.original_size));
+        ${shown.map((which) => {
+          const label = which === "original" ? "Original" : variantLabel(picture, which);
+          const size = image[`${which}_size`];
           return html`
             <tr key=${which}>
-              <th scope="row"><span>${label}</span>${rows.length > 1 && which === picture.best && html` <span class="tag good">serve this one</span>`}</th>
+              <th scope="row"><span>${label}</span>${shown.length > 2 && which === picture.best && html` <span class="tag good">serve this one</span>`}</th>
               <td class="number">${bytes(size)}</td>
-              <td class="number">${which === "original" ? "" : saved > 0 ? `−${saved} %` : saved < 0 ? `+${-saved} %` : "same"}</td>
-              <td class="download"><button type="button" class="small" aria-label=${`Download ${label}`} onClick=${() => save(which)}>Download</button></td>
+              <td class="number">${which === "original" ? "" : savedShare(size, image.original_size)}</td>
+              <td class="download"><button type="button" class="small" aria-label=${`Download ${label}`} onClick=${() => save(which, downloadName(picture, which))}>Download</button></td>
             </tr>`;
         })}
       </tbody>
     </table>
-    <p class="hint">${details.width_px ? `${details.width_px} × ${details.height_px} px` : ""}${details.pages > 1 ? ` · the first of ${details.pages} pages` : ""}${isLimited ? ` · results fit into ${details.max_width_px ?? "any"} × ${details.max_height_px ?? "any"} px` : ""}${details.project ? ` · ${details.project.name}` : ""} · ${dateTime(picture.createdAt)}</p>`;
+    <p class="hint">${facts.join(" · ")}</p>`;
 }
 
 /** The kinds of private data that were removed from the results. */
