@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import NumberedDescriber, OpenTab, Tab, translation, wait_until_stored
+from tests.browser.conftest import NumberedDescriber, OpenTab, Tab, translation, violations, wait_until_stored
 from tests.support import pictures
 from tests.support.service import Running, running
 
-VIEWS = ["pictures", "models", "access"]
+VIEWS = ["pictures", "models", "settings", "access"]
 PICTURE_COUNT = 6
 
 
@@ -27,36 +26,35 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def axe() -> str:
-    module = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed")
-    return (Path(module.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
-
-
-def violations(tab: Tab, axe: str) -> list[Any]:
-    """What axe-core finds in the page as it is shown: rule, and the elements that break it."""
-    tab.page.evaluate(axe)
-    found: list[Any] = tab.page.evaluate(
-        "axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>"
-        " violations.map(({ id, nodes }) => [id, nodes.map(({ target, failureSummary }) => [target, failureSummary])]))"
-    )
-    return found
-
-
 def show_view(tab: Tab, view: str) -> None:
     tab.page.evaluate(f"location.hash = {json.dumps(view)}")
     tab.wait(f"document.querySelector('main').classList.contains('view-{view}')")
     tab.page.wait_for_timeout(400)
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 360)])
+@pytest.mark.parametrize(
+    ("scheme", "width", "options"),
+    [
+        ("light", 1440, {}),
+        ("dark", 360, {}),
+        ("dark", 3840, {"height": 2160}),
+        ("light", 720, {"height": 450, "device_scale_factor": 2}),  # 1440 by 900 pixels at 200 %
+        ("light", 1280, {"forced_colors": "active"}),
+    ],
+)
 def test_axe_finds_no_violation_and_nothing_is_wider_than_the_window(
-    service: Running, empty_service: Running, open_tab: OpenTab, axe: str, scheme: str, width: int
+    service: Running,
+    empty_service: Running,
+    open_tab: OpenTab,
+    axe: str,
+    scheme: str,
+    width: int,
+    options: dict[str, Any],
 ) -> None:
-    first_run = open_tab(empty_service, width=width, color_scheme=scheme)
+    first_run = open_tab(empty_service, width=width, color_scheme=scheme, **options)
     first_run.wait("document.querySelector('.no-pictures') && document.querySelector('.welcome')")
     found = {"first run": violations(first_run, axe)}
-    tab = open_tab(service, width=width, height=900, color_scheme=scheme)
+    tab = open_tab(service, width=width, color_scheme=scheme, **{"height": 900, **options})
     tab.wait_for_count("All", PICTURE_COUNT + 1)
     tab_width = "document.documentElement.scrollWidth"
     for view in VIEWS:
@@ -65,8 +63,16 @@ def test_axe_finds_no_violation_and_nothing_is_wider_than_the_window(
         assert tab.page.evaluate(tab_width) <= width, view
     show_view(tab, "pictures")
     assert tab.page.evaluate("document.querySelectorAll('.tile')[1].getBoundingClientRect().right") <= width
+    tab.page.get_by_title("Filter", exact=True).click()
+    found["filters"] = violations(tab, axe)
+    tab.page.get_by_title("Layout and order").click()
+    found["layout and order"] = violations(tab, axe)
     tab.page.get_by_role("button", name="List", exact=True).click()
+    tab.press("Escape")
     found["list"] = violations(tab, axe)
+    tab.press("Control+a")
+    found["selection"] = violations(tab, axe)
+    tab.press("Escape")
     for key, name in {"n": "add", "e": "export", "?": "help"}.items():
         tab.press(key)
         tab.page.wait_for_timeout(500)

@@ -77,6 +77,8 @@ def test_the_first_run_leads_to_the_model_that_fits_and_ends_with_the_first_pict
     tab = open_tab(service)
     tab.wait("document.querySelector('.welcome')?.textContent.includes('known fits this machine')")
     assert "Everything stays on this computer" in tab.text(".welcome h2")
+    for said in ("TIFF", "needs text", "this computer"):
+        assert tab.text(".no-pictures").count(said) == 1, said
     press_button(tab, "Choose a model")
     tab.wait("document.querySelector('.model .tag.good')?.textContent === 'recommended for this machine'")
     show_view(tab, "pictures", ".welcome")

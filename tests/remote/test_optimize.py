@@ -109,6 +109,7 @@ def test_only_what_is_asked_for_is_sent(tmp_path: Path, remote_service: TinifySe
     with running(tmp_path / "asked", **settings(remote_service)) as service:
         assert service.process("optimize", pictures.gif())["status"] == "completed"
         assert service.process("convert", pictures.jpeg())["status"] == "completed"
+        assert service.process("optimize", pictures.jpeg(), quality_target=70)["status"] == "completed"
     # by default no service is contacted, and air-gapped mode and a service exclude each other
     assert compression_service(Config()) is None
     more = {"compression_url": remote_service.url, "compression_key": Secret(KEY), "air_gapped": True}

@@ -87,7 +87,8 @@ def test_the_html_has_no_inline_script_style_or_handler(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(name for name in FILES if name.endswith(".js")))
 def test_scripts_import_only_each_other_and_parse_no_markup(name: str) -> None:
     script = FILES[name]
-    imported = re.findall(r"(?:from|import)\s*\(?\s*[\"']([^\"']+)[\"']", script)
+    statement = r"^import\b[^\"']*|^export\b[^\"';=]*\bfrom\s*|\bimport\s*\(\s*"
+    imported = re.findall(rf"(?m)(?:{statement})[\"']([^\"']+)[\"']", script)
     assert {path.removeprefix("./") for path in imported} <= set(STATIC)
     if name not in VENDORED:
         assert not re.search(

@@ -1,6 +1,7 @@
 // Starts the page: the header, the navigation by URL fragment, and the views.
 
 import { html, render, useEffect, useState } from "./preact.js";
+import { setFormats } from "./format.js";
 import { Messages, notice } from "./messages.js";
 import { Observable, useObservable } from "./observable.js";
 import { SessionEnded, local, signIn } from "./service.js";
@@ -37,7 +38,10 @@ function App() {
   const [route, setRoute] = useState(currentRoute);
   const data = useObservable(overview);
   useEffect(() => {
-    const changed = () => setRoute(currentRoute());
+    const changed = () => {
+      setRoute(currentRoute());
+      if (currentRoute().path.length === 0) app.refresh(); // a command in a terminal may have installed a model
+    };
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);
   }, []);
@@ -64,7 +68,9 @@ async function start() {
   try {
     await signIn(new URLSearchParams(location.search).get("token") ?? "");
     history.replaceState(null, "", `/${location.hash}`);
-    overview.set(await local("GET", "/overview"));
+    const data = await local("GET", "/overview");
+    setFormats(data);
+    overview.set(data);
   } catch (error) {
     if (error instanceof SessionEnded) {
       location.replace("/static/locked.html");

@@ -43,22 +43,28 @@ export function inOrder(pictures, { sort, descending, textFirst }) {
   return [...pictures].sort((a, b) => (textFirst && b.needsText - a.needsText) || sign * (compare(a, b) || compareTexts(a.id, b.id)));
 }
 
-/** Whether `picture` passes all filters; see `filters` in store.js. */
-export function matches(picture, { text, show, language, project }) {
-  if (!SHOWS[show].includes(picture)) return false;
-  if (project && picture.details.project?.id !== project) return false;
-  if (language && !lacksText(picture, language)) return false;
-  return text === "" || contains(picture, text);
+/**
+ * The `pictures` that pass all filters, which store.js describes, and the `counts` of those that each value of `show` would leave
+ * beside the other filters.
+ */
+export function filtered(all, { show, ...others }) {
+  const wanted = searchable(others.text.trim());
+  const matching = all.filter((picture) => matches(picture, { ...others, wanted }));
+  const counts = Object.fromEntries(Object.entries(SHOWS).map(([name, { includes }]) => [name, matching.filter(includes).length]));
+  return { pictures: matching.filter(SHOWS[show].includes), counts };
 }
 
-/** Whether `picture` has no text in a language, or one that a person has to write. */
-const lacksText = ({ image }, language) =>
-  !image.translations.some((translation) => translation.language_code === language && !translation.needs_text);
+function matches(picture, { wanted, language, project, folder }) {
+  if (project && picture.details.project?.id !== project) return false;
+  if (folder && picture.details.folder !== folder) return false;
+  // a text that a person has to write is none
+  if (language && picture.image.translations.some((text) => text.language_code === language && !text.needs_text)) return false;
+  return wanted === "" || contains(picture, wanted);
+}
 
-function contains({ name, image }, text) {
-  const wanted = searchable(text.trim());
-  return searchable(name).includes(wanted) || image.translations.some(({ seo_filename: filename, seo_alt_text: altText }) =>
-    filename.includes(wanted) || searchable(altText).includes(wanted));
+function contains({ name, image, details }, wanted) {
+  return [name, details.folder, details.project?.name].some((text) => text && searchable(text).includes(wanted)) ||
+    image.translations.some(({ seo_filename: filename, seo_alt_text: altText }) => filename.includes(wanted) || searchable(altText).includes(wanted));
 }
 
 // file names from macOS are decomposed, typed words are not

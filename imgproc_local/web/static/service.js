@@ -206,7 +206,7 @@ export async function api(path, { method = "GET", body, headers = {}, signal, ca
     } else if (response.status === 429 || response.status === 503) {
       const { message } = await readRefusal(response);
       const wait_s = Number(response.headers.get("Retry-After")) || 5;
-      onWait(`${message} Trying again in ${wait_s} s.`);
+      onWait(`${message} The page tries it again by itself.`);
       await sleep(wait_s * 1000, signal);
     } else if (response.ok) {
       onWait(null);

@@ -5,7 +5,7 @@
 
 import { notice } from "./messages.js";
 import { Observable, preserved } from "./observable.js";
-import { SHOWS, inOrder, matches } from "./order.js";
+import { filtered, inOrder } from "./order.js";
 import { Progress } from "./progress.js";
 import { api, followAccount } from "./service.js";
 
@@ -17,11 +17,15 @@ const DONE_STATUSES = ["completed", "done"];
 const pictures = new Map(); // by the identifier of the job
 const progress = new Progress();
 
+/** `text` is searched for, `show` is a key of `SHOWS`, `language` is one in which a text is missing, `project` an identifier, `folder` a path. */
+export const NO_FILTERS = { text: "", show: "all", language: "", project: "", folder: "" };
+
 /**
- * What the list shows: `pictures` in order, and their `places` by identifier. Of all pictures the `counts`, and the codes of their
- * `languages`. `loaded` once the whole list of jobs was read.
+ * What the list shows: `pictures` in order, their `places` by identifier, and the `counts` of order.js, as `filteredBy` has it. Of
+ * all pictures the `total`, the codes of their `languages`, and their `folders`. How many were `deleted` since the page was loaded.
+ * `loaded` once the whole list of jobs was read.
  */
-export const arrangement = new Observable({ pictures: [], places: new Map(), counts: countsOf([]), languages: new Set(), loaded: false });
+export const arrangement = new Observable({ ...filtered([], NO_FILTERS), filteredBy: NO_FILTERS, places: new Map(), total: 0, languages: new Set(), folders: [], deleted: 0, loaded: false });
 /** The identifiers of the pictures that were added, replaced or deleted by the latest update. */
 export const changes = new Observable(new Set());
 /** The progress of the current run; see progress.js. */
@@ -37,11 +41,9 @@ export const sent = new Observable(new Map());
 
 export const keyOf = (id, code) => `${id} ${code}`;
 
-/** `text` is searched for, `show` is a key of `SHOWS`, `language` is one in which a text is missing, `project` an identifier. */
-export const NO_FILTERS = { text: "", show: "all", language: "", project: "" };
 export const filters = new Observable(NO_FILTERS);
 /** How the list is shown. Preserved between visits. */
-export const choices = preserved("imgproc-local.list", { sort: "folder", descending: false, textFirst: true, layout: "grid" });
+export const choices = preserved("imgproc-local.list", { sort: "folder", descending: false, textFirst: true, layout: "grid", rowHeight: 168, shortcuts: true });
 /** The identifier of the current picture, or null. Its details are shown where there is room. */
 export const current = new Observable(null);
 /** The identifiers of the selected pictures. */
@@ -65,8 +67,7 @@ export function chosenPictures() {
 export function neighbour(step) {
   const { pictures: shown, places } = arrangement.value;
   const place = places.get(current.value);
-  if (place === undefined) return shown[0]?.id ?? null;
-  return shown[place + step]?.id ?? null;
+  return shown[place === undefined ? 0 : place + step]?.id ?? null;
 }
 
 // ---- pictures ----
@@ -86,7 +87,7 @@ function pictureFrom(job) {
     name: image.original_filename,
     state: stateOf(job.status),
     createdAt,
-    day: dayOf(createdAt),
+    day: new Date(createdAt).setHours(0, 0, 0, 0), // when it began
     size: image.original_size,
     best: image.converted_size !== null && !larger ? "converted" : "optimized",
     saved: sizes.length > 0 ? Math.max(0, image.original_size - Math.min(...sizes)) : 0,
@@ -117,12 +118,6 @@ function stateOf(status) {
   return status === "pending" ? "waiting" : "running";
 }
 
-/** A number for the local day of an instant, later for later days. */
-function dayOf(time) {
-  const date = new Date(time);
-  return 10_000 * date.getFullYear() + 100 * date.getMonth() + date.getDate();
-}
-
 // ---- loading and following ----
 
 const unapplied = new Map(); // the jobs that are applied next, by identifier; null for a deleted one
@@ -131,6 +126,7 @@ let arrangeTimer = null;
 let arrangedAt = 0;
 let estimateTimer = null;
 let ordered = []; // all pictures in their last order, and { id } of new ones: sorting an almost sorted list is fast
+let deleted = 0;
 let loading = null; // { changed }: the identifiers of which events have arrived since the load began
 
 /** Load all pictures and follow their changes for ever. Throws `Refused`. */
@@ -233,7 +229,7 @@ function apply() {
   clearTimeout(applyTimer);
   applyTimer = null;
   for (const [id, job] of unapplied) {
-    if (job === null) pictures.delete(id);
+    if (job === null) deleted += Number(pictures.delete(id));
     else {
       if (!pictures.has(id)) ordered.push({ id });
       pictures.set(id, pictureFrom(job));
@@ -257,9 +253,10 @@ function arrange() {
   arrangedAt = performance.now();
   ordered = inOrder(ordered.map(({ id }) => pictures.get(id)).filter((picture) => picture !== undefined), choices.value);
   const all = ordered;
-  const shown = all.filter((picture) => matches(picture, filters.value));
+  const { pictures: shown, counts } = filtered(all, filters.value);
   const places = new Map(shown.map(({ id }, place) => [id, place]));
-  arrangement.set({ pictures: shown, places, counts: countsOf(all), languages: languagesOf(all), loaded: arrangement.value.loaded });
+  const folders = [...new Set(all.map(({ details }) => details.folder).filter(Boolean))].sort();
+  arrangement.set({ pictures: shown, counts, filteredBy: filters.value, places, total: all.length, languages: languagesOf(all), folders, deleted, loaded: arrangement.value.loaded });
   const known = projectsOf(all);
   if (known.map(({ id }) => id).join() !== projects.value.map(({ id }) => id).join()) projects.set(known);
   // a run that was going on when the page was loaded is known only when the whole list was read
@@ -273,22 +270,10 @@ function arrange() {
 export const codesOf = (chosen) => [...new Set(chosen.flatMap(({ image }) => image.translations.map(({ language_code: code }) => code)))];
 
 /** The codes of the languages in which texts exist or were requested. */
-function languagesOf(all) {
-  const codes = new Set();
-  for (const { details, image } of all) {
-    for (const code of details.languages ?? []) codes.add(code);
-    for (const { language_code: code } of image.translations) codes.add(code);
-  }
-  return codes;
-}
+const languagesOf = (all) => new Set(all.flatMap(({ details, image }) =>
+  [...(details.languages ?? []), ...image.translations.map(({ language_code: code }) => code)]));
 
 function projectsOf(all) {
-  const names = new Map();
-  for (const { details: { project } } of all) if (project) names.set(project.id, project.name);
+  const names = new Map(all.flatMap(({ details: { project } }) => (project ? [[project.id, project.name]] : [])));
   return [...names].map(([id, name]) => ({ id, name })).sort((a, b) => a.name.localeCompare(b.name));
-}
-
-/** How many pictures each value of the filter `show` includes. */
-function countsOf(all) {
-  return Object.fromEntries(Object.entries(SHOWS).map(([name, { includes }]) => [name, all.filter(includes).length]));
 }

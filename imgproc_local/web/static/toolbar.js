@@ -1,64 +1,63 @@
-// What is above the list: buttons, search, filters, order, layout, and the totals of the current run. And the list of shortcuts.
+// The bar above the list: the main act, search, filters, order and layout. The foot below it: the selection and the totals. And the
+// list of shortcuts.
 
 import { html, useEffect, useRef } from "./preact.js";
-import { bytes, duration, number } from "./format.js";
+import { bytes, counted, duration, number } from "./format.js";
 import { Dialog } from "./messages.js";
 import { useObservable } from "./observable.js";
 import { SHOWS, SORTS } from "./order.js";
+import { ACTS, SelectionBar, openImport } from "./selection.js";
 import { NO_FILTERS, arrangement, choices, connected, filters, projects, selection, totals } from "./store.js";
+import { Select } from "./view-parts.js";
+
+const MIN_ROW_PX = 96;
+const MAX_ROW_PX = 320;
 
 export const isFiltered = (value) => Object.keys(NO_FILTERS).some((name) => value[name] !== NO_FILTERS[name]);
 
-/** `languages` are those that the service offers; `searchRef` is set to the search field. */
-export function Toolbar({ languages, searchRef, onAdd, onExport, onDelete, onHelp }) {
-  const value = useObservable(filters);
-  const { counts, languages: used } = useObservable(arrangement);
-  const known = useObservable(projects);
-  const selected = useObservable(selection).size;
-  const filter = (changes) => filters.set({ ...filters.value, ...changes });
-  // "All", the chosen filter, and those that some picture passes
-  const shows = Object.entries(SHOWS).filter(([name]) => counts[name] > 0 || name === value.show || name === "all");
-  const offered = languages.filter(({ code }) => used.has(code) || code === value.language);
+/** A tooltip that names the shortcut `key`, unless shortcuts of one letter are switched off. */
+const hint = (text, key, { shortcuts }) => ({ title: shortcuts ? `${text} (${key})` : text, "aria-keyshortcuts": shortcuts ? key : null });
+
+/** The bar above the list. `languages` are those that the service offers; `searchRef` is set to the search field. */
+export function Toolbar({ languages, searchRef, onAdd }) {
+  const { text } = useObservable(filters);
+  const chosen = useObservable(choices);
   return html`
-    <div class="toolbar" role="group" aria-label="Actions and filters">
-      <button type="button" class="main" onClick=${onAdd} aria-keyshortcuts="n">Add pictures…</button>
-      <input ref=${searchRef} class="search" type="search" aria-label="Search names and texts" placeholder="Search" autocomplete="off"
-        spellcheck=${false} aria-keyshortcuts="/" value=${value.text} onInput=${(event) => filter({ text: event.target.value })} />
-      ${offered.length > 0 && html`
-        <select class="filter" aria-label="Language missing" value=${value.language} onChange=${(event) => filter({ language: event.target.value })}>
-          <option value="">Any language</option>
-          ${offered.map(({ code, name }) => html`<option key=${code} value=${code}>${name} missing</option>`)}
-        </select>`}
-      ${(known.length > 1 || value.project !== "") && html`
-        <select class="filter" aria-label="Project" value=${value.project} onChange=${(event) => filter({ project: event.target.value })}>
-          <option value="">All projects</option>
-          ${known.map(({ id, name }) => html`<option key=${id} value=${id}>${name}</option>`)}
-        </select>`}
-      <button type="button" disabled=${counts.all === 0} aria-keyshortcuts="e" onClick=${onExport}>Export${selected > 0 ? ` ${number(selected)}` : ""}…</button>
-    </div>
-    <div class="toolbar second">
-      <div class="chips" role="group" aria-label="Show">
-        ${shows.map(([name, { label }]) => html`
-          <button key=${name} type="button" class="chip" aria-pressed=${String(value.show === name)} onClick=${() => filter({ show: name })}>
-            ${label} <span class="count number">${number(counts[name])}</span></button>`)}
-      </div>
-      ${selected > 0 && html`
-        <span class="selected number">${number(selected)} selected</span>
-        <button type="button" class="small" onClick=${() => selection.set(new Set())}>Clear</button>
-        <button type="button" class="small danger" onClick=${onDelete}>Delete…</button>`}
+    <div class="bar" role="group" aria-label="Actions and filters">
+      <button type="button" class="main" ...${hint("Add pictures", "n", chosen)} onClick=${onAdd}><span>Add<span class="label"> pictures</span>…</span></button>
+      <input ref=${searchRef} class="search" type="search" aria-label="Search names, folders, projects and texts" placeholder="Search" autocomplete="off"
+        spellcheck=${false} ...${hint("Search", "/", chosen)} value=${text} onInput=${(event) => filters.set({ ...filters.value, text: event.target.value })} />
+      <${FilterMenu} languages=${languages} />
       <${ViewMenu} />
-      <button type="button" class="icon" aria-label="Keyboard shortcuts" aria-keyshortcuts="?" onClick=${onHelp}>?</button>
     </div>`;
 }
 
-/** The order and the layout of the list. `descending` reverses an order, and some begin with the largest or the newest. */
-function ViewMenu() {
-  const { sort, descending: isReversed, textFirst, layout } = useObservable(choices);
+/** Show only what the value `name` of the filter `show` includes, or all if the list does that already. */
+export const toggleShow = (name) => filters.set({ ...filters.value, show: filters.value.show === name ? NO_FILTERS.show : name });
+
+/**
+ * What is below the list: what can be done with the selected pictures, the totals of all, and how much is left to do, as buttons that
+ * show only that. It grows upwards, so that no picture moves.
+ */
+export function Foot({ onDelete, onExport, onHelp }) {
+  const isSelecting = useObservable(selection).size > 0;
   const { counts } = useObservable(arrangement);
   const { show } = useObservable(filters);
-  // the label says "Needs text" only where such pictures are shown with others
-  const order = textFirst && counts.text > 0 && ["all", "done"].includes(show) ? `Needs text, ${SORTS[sort].label.toLowerCase()}` : SORTS[sort].label;
-  const choose = (changes) => choices.set({ ...choices.value, ...changes });
+  const chosen = useObservable(choices);
+  const left = Object.entries({ text: counts.text === 1 ? "needs text" : "need text", unreviewed: "not reviewed" });
+  return html`
+    <div class="foot">
+      ${isSelecting && html`<${SelectionBar} onExport=${onExport} onDelete=${onDelete} />`}
+      <${Totals} />
+      ${left.filter(([name]) => counts[name] > 0 || show === name).map(([name, label]) => html`
+        <button key=${name} type="button" class="small number" aria-pressed=${String(show === name)} onClick=${() => toggleShow(name)}>${number(counts[name])} ${label}</button>`)}
+      ${!isSelecting && html`<button type="button" class="small" disabled=${counts.all === 0} ...${hint("Export", "e", chosen)} onClick=${onExport}>Export…</button>`}
+      <button type="button" class="icon" aria-label="Keyboard shortcuts" ...${hint("Keyboard shortcuts", "?", chosen)} onClick=${onHelp}>?</button>
+    </div>`;
+}
+
+/** A button that opens what is in it. Escape, and a press outside, close it. */
+function Menu({ label, title, children }) {
   const menu = useRef(null);
   useEffect(() => {
     const closeOutside = (event) => { if (!menu.current.contains(event.target)) menu.current.open = false; };
@@ -72,75 +71,130 @@ function ViewMenu() {
     menu.current.querySelector("summary").focus();
   };
   return html`
-    <div class="segments" role="group" aria-label="Layout">
-      <button type="button" class="small" aria-pressed=${String(layout === "grid")} onClick=${() => choose({ layout: "grid" })}>Grid</button>
-      <button type="button" class="small" aria-pressed=${String(layout === "rows")} onClick=${() => choose({ layout: "rows" })}>List</button>
-    </div>
     <details ref=${menu} class="menu" onKeyDown=${onKeyDown}>
-      <summary class="button">${order}${isReversed ? " ↑" : ""}</summary>
-      <div class="menu-body">
-        <fieldset class="field"><legend>Order</legend>
-          ${Object.entries(SORTS).map(([name, { label }]) => html`
-            <label key=${name} class="choice"><input type="radio" name="order" checked=${sort === name} onChange=${() => choose({ sort: name })} />${label}</label>`)}
-        </fieldset>
-        <label class="choice"><input type="checkbox" checked=${isReversed} onChange=${() => choose({ descending: !isReversed })} />Reversed</label>
-        <label class="choice"><input type="checkbox" checked=${textFirst} onChange=${() => choose({ textFirst: !textFirst })} />Needs text first</label>
-      </div>
+      <summary class="button" title=${title}>${label}</summary>
+      <div class="menu-body">${children}</div>
     </details>`;
 }
 
-/** Progress of the current run: pictures, time left, and what was saved. Nothing is rendered before the first run. */
-export function Totals() {
-  const { total, finished, failed, open, originalBytes, savedBytes, secondsLeft } = useObservable(totals);
-  const isConnected = useObservable(connected);
-  if (total === 0) return null;
-  const left = open === 0 ? "" : secondsLeft === null ? "estimating the time left" : `${duration(secondsLeft)} left`;
+/** The filters beside the search. The button says which are chosen, and a second one clears them. */
+function FilterMenu({ languages }) {
+  const value = useObservable(filters);
+  const { counts, languages: used, folders } = useObservable(arrangement);
+  const known = useObservable(projects);
+  const filter = (changes) => filters.set({ ...filters.value, ...changes });
+  const missing = languages.filter(({ code }) => used.has(code) || code === value.language).map(({ code, name }) => [code, `${name} missing`]);
+  const selects = [
+    { name: "language", label: "Language missing", any: "Any language", offered: missing },
+    { name: "project", label: "Project", any: "All projects", offered: known.map(({ id, name }) => [id, name]) },
+    { name: "folder", label: "Folder", any: "All folders", offered: folders.map((folder) => [folder, folder]) },
+  ].filter(({ name, offered }) => offered.length > (name === "project" ? 1 : 0) || value[name] !== "");
+  const chosen = [
+    ...(value.show === "all" ? [] : [SHOWS[value.show].label]),
+    ...selects.flatMap(({ name, offered }) => offered.filter(([key]) => key === value[name]).map(([, label]) => label)),
+  ];
+  const label = chosen.length === 0 ? "Filter" : html`<span class="chosen" dir="auto">${chosen.join(", ")}</span> <span class="number">${number(counts[value.show])}</span>`;
   return html`
-    <div class="totals">
-      <progress aria-label="Finished pictures" max=${total} value=${finished}></progress>
-      <p class="number">
-        <strong>${number(finished)} of ${number(total)}</strong> finished${failed > 0 ? html` · <span class="problem">${number(failed)} failed</span>` : ""}
-        ${left && html` · ${left}`}
-        ${savedBytes > 0 && html` · <span class="saved">${bytes(savedBytes)} saved (${Math.round((100 * savedBytes) / originalBytes)} %)</span>`}
-        ${!isConnected && html` · <span class="problem">not connected</span>`}
-      </p>
+    <div class=${`segments filters${chosen.length > 0 ? " active" : ""}`}>
+      <${Menu} label=${label} title="Filter">
+        <fieldset class="field shows"><legend>Show</legend>
+          ${Object.entries(SHOWS).map(([name, { label: text }]) => html`
+            <label key=${name} class="choice"><input type="radio" name="show" checked=${value.show === name} onChange=${() => filter({ show: name })} />
+              <span>${text}</span><span class="count number">${number(counts[name])}</span></label>`)}
+        </fieldset>
+        ${selects.map(({ name, label: text, any, offered }) => html`
+          <${Select} key=${name} label=${text} choices=${[["", any], ...offered]} value=${value[name]} onChoose=${(chosenValue) => filter({ [name]: chosenValue })} />`)}
+      </${Menu}>
+      ${chosen.length > 0 && html`<button type="button" aria-label="Clear filters" title="Clear filters" onClick=${() => filters.set({ ...NO_FILTERS, text: value.text })}>✕</button>`}
     </div>`;
+}
+
+/** The order and the layout of the list. `descending` reverses an order, and some begin with the largest or the newest. */
+function ViewMenu() {
+  const { sort, descending: isReversed, textFirst, layout, rowHeight } = useObservable(choices);
+  const choose = (changes) => choices.set({ ...choices.value, ...changes });
+  const layouts = { grid: "Grid", rows: "List" };
+  return html`
+    <${Menu} label="View" title="Layout and order">
+      <div class="segments" role="group" aria-label="Layout">
+        ${Object.entries(layouts).map(([name, label]) => html`
+          <button key=${name} type="button" aria-pressed=${String(layout === name)} onClick=${() => choose({ layout: name })}>${label}</button>`)}
+      </div>
+      ${layout === "grid" && html`
+        <label class="field"><span>Size of the pictures</span>
+          <input type="range" min=${MIN_ROW_PX} max=${MAX_ROW_PX} step="8" value=${rowHeight} onInput=${(event) => choose({ rowHeight: Number(event.target.value) })} /></label>`}
+      <fieldset class="field"><legend>Order</legend>
+        ${Object.entries(SORTS).map(([name, { label }]) => html`
+          <label key=${name} class="choice"><input type="radio" name="order" checked=${sort === name} onChange=${() => choose({ sort: name })} />${label}</label>`)}
+      </fieldset>
+      <label class="choice"><input type="checkbox" checked=${isReversed} onChange=${() => choose({ descending: !isReversed })} />Reversed</label>
+      <label class="choice"><input type="checkbox" checked=${textFirst} onChange=${() => choose({ textFirst: !textFirst })} />Needs text first</label>
+      <button type="button" onClick=${() => openImport()}>Import texts…</button>
+    </${Menu}>`;
+}
+
+/** The number of pictures and what was saved. While there is work, also a line, how far it is, and the time left. */
+function Totals() {
+  const { total, finished, failed, open, originalBytes, savedBytes, secondsLeft } = useObservable(totals);
+  const { total: all } = useObservable(arrangement);
+  const isConnected = useObservable(connected);
+  const percent = Math.round((100 * savedBytes) / originalBytes);
+  const parts = [
+    open > 0 ? html`<strong>${number(finished)} of ${number(total)}</strong>` : counted(all, "picture"),
+    open > 0 && (secondsLeft === null ? "estimating the time left" : `${duration(secondsLeft)} left`),
+    failed > 0 && html`<span class="problem">${number(failed)} failed</span>`,
+    savedBytes > 0 && html`<span class="saved" title=${`${bytes(savedBytes)} of ${bytes(originalBytes)}`}>${percent} % saved</span>`,
+    !isConnected && html`<span class="problem">not connected</span>`,
+  ].filter(Boolean);
+  return html`
+    ${open > 0 && html`<progress aria-label="Finished pictures" max=${total} value=${finished}></progress>`}
+    <p class="totals number">${parts.map((part, place) => [place > 0 && " · ", part])}</p>`;
 }
 
 // ---- keyboard shortcuts ----
 
-const SHORTCUTS = [
-  ["Pictures", [
+const SHORTCUTS = {
+  Pictures: [
     [["j", "k"], "next and previous picture"],
     [["↑", "↓", "←", "→"], "move in the list"],
-    [["Space"], "select the picture"],
-    [["Shift", "↑", "↓", "←", "→"], "select a range"],
-    [["Ctrl", "A"], "select all that the list shows"],
-    [["Esc"], "clear the selection, go back to the list"],
     [["/"], "search"],
-    [["t"], "show only pictures that need text"],
+    [["t"], "show only those that need text"],
     [["n"], "add pictures"],
     [["e"], "export"],
     [["Del"], "delete"],
-  ]],
-  ["Texts", [
+  ],
+  Selection: [
+    [["Space"], "select the picture"],
+    [["Shift", "↑", "↓", "←", "→"], "select a range; with the mouse, hold Shift, or draw a rectangle from an empty place or a check"],
+    [["Ctrl", "A"], "select all that the list shows"],
+    [["Esc"], "clear the selection, go back to the list"],
+    ...Object.values(ACTS).map(({ key, label }) => [["Shift", key], label.replace("…", "").toLowerCase()]),
+  ],
+  Texts: [
     [["Enter"], "accept the texts and go on; in a text: accept it and go to the next one"],
+    [["s"], "skip to the next picture with texts to review"],
     [["a"], "edit the alt text"],
     [["Ctrl", "Enter"], "save the text and stay"],
-    [["Ctrl", "Z"], "undo the last change"],
-    [["Ctrl", "Shift", "Z"], "redo"],
+    [["Ctrl", "Z"], "undo; with Shift, redo"],
     [["r"], "regenerate the texts"],
-  ]],
-  ["Comparison", [
+    [["x"], "translate the open text into the other languages"],
+  ],
+  Comparison: [
     [["z"], "fit the picture, or show it at 100 %; there, the arrow keys move it when it has the focus"],
+    [["f"], "full screen; there, the arrow keys go to the next and previous picture"],
     [["o"], "compare with the other result"],
-  ]],
-];
+  ],
+};
 
+/** The list of shortcuts, with a choice to switch off those of one letter: they are in the way of speech input. */
 export function HelpDialog({ onClose }) {
+  const chosen = useObservable(choices);
   return html`
     <${Dialog} label="Keyboard shortcuts" onClose=${onClose} class="help-dialog">
-      ${SHORTCUTS.map(([title, shortcuts]) => html`
+      <label class="choice"><input type="checkbox" checked=${chosen.shortcuts} onChange=${() => choices.set({ ...chosen, shortcuts: !chosen.shortcuts })} />
+        Shortcuts of a single letter or sign</label>
+      ${!chosen.shortcuts && html`<p class="hint">They are off: of those below, the ones with a single letter or sign do nothing.</p>`}
+      ${Object.entries(SHORTCUTS).map(([title, shortcuts]) => html`
         <h3 key=${title}>${title}</h3>
         <dl class="shortcuts">
           ${shortcuts.map(([keys, text]) => html`
