@@ -65,15 +65,16 @@ function App() {
 
 async function start() {
   render(html`<${App} />`, document.getElementById("app"));
+  const token = new URLSearchParams(location.search).get("token") ?? "";
   try {
-    await signIn(new URLSearchParams(location.search).get("token") ?? "");
+    await signIn(token);
     history.replaceState(null, "", `/${location.hash}`);
     const data = await local("GET", "/overview");
     setFormats(data);
     overview.set(data);
   } catch (error) {
     if (error instanceof SessionEnded) {
-      location.replace("/static/locked.html");
+      location.replace(`/static/locked.html${token === "" ? "" : "#refused"}`);
       return;
     }
     await notice("start", `The page can't start: ${error.message}`, "Try again");
