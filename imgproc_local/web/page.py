@@ -16,7 +16,7 @@ from litestar.datastructures import ResponseHeader
 from litestar.exceptions import NotFoundException
 
 from imgproc_local.api.images import is_current
-from imgproc_local.web import local, models
+from imgproc_local.web import local, models, settings
 from imgproc_local.web.local import get, require_own_host, require_session
 
 _CONTENT_SECURITY_POLICY = "; ".join(
@@ -87,7 +87,7 @@ HANDLERS = [
             _static,
             Router(
                 path="/",
-                route_handlers=[handler for module in (local, models) for handler in module.HANDLERS],
+                route_handlers=[handler for module in (local, models, settings) for handler in module.HANDLERS],
                 response_headers=_NO_STORE,
                 guards=[require_session],
             ),

@@ -8,11 +8,13 @@ import { SessionEnded, local, signIn } from "./service.js";
 import { followPictures } from "./store.js";
 import { PicturesView } from "./pictures.js";
 import { ModelsView } from "./view-models.js";
+import { SettingsView } from "./view-settings.js";
 import { AccessView } from "./view-access.js";
 
 const VIEWS = [
   { name: "pictures", label: "Pictures", View: PicturesView },
   { name: "models", label: "Models", View: ModelsView },
+  { name: "settings", label: "Settings", View: SettingsView },
   { name: "access", label: "Access", View: AccessView },
 ];
 

@@ -10,6 +10,7 @@ import { clearNotice, notice } from "./messages.js";
 // local.py says why a cookie would not do. It is the page's API key, too. No foreign script runs in this page.
 const SESSION_STORAGE_KEY = "imgproc-local.session";
 const SILENCE_MS = 45_000; // a stream without data for this time is closed; the service sends a comment every 15 s
+const PREVIEW_TIMEOUT_MS = 120_000;
 const MAX_INTERRUPTIONS = 3;
 const MAX_CONNECTIONS = 2; // beside the event stream
 
@@ -32,8 +33,6 @@ export class Refused extends Error {
 
 /** The connection was lost before the answer to a request arrived: the service may have carried it out. */
 export class AnswerLost extends Error {}
-
-class Unreachable extends Error {}
 
 /** This browser is not signed in, or no longer. */
 export class SessionEnded extends Error {}
@@ -80,7 +79,7 @@ const authorization = () => `Bearer ${localStorage.getItem(SESSION_STORAGE_KEY) 
 
 // ---- endpoints of the page: /local ----
 
-async function localOnce(method, path, body) {
+async function localResponse(method, path, body, signal = AbortSignal.timeout(30_000)) {
   let response;
   try {
     response = await limitedFetch(`/local${path}`, {
@@ -91,14 +90,25 @@ async function localOnce(method, path, body) {
         ...(body === undefined ? {} : { "Content-Type": "application/json" }),
       },
       cache: "no-store",
-      signal: AbortSignal.timeout(30_000),
+      signal,
     });
   } catch (error) {
-    throw new Unreachable("The service can't be reached.", { cause: error });
+    throw new Error("The service can't be reached.", { cause: error });
   }
-  if (response.status === 401) throw new SessionEnded();
+  if (response.status === 401) throw new SessionEnded("The session of this page has ended.");
   if (!response.ok) throw await readRefusal(response);
+  return response;
+}
+
+async function localOnce(method, path, body) {
+  const response = await localResponse(method, path, body);
   return response.status === 204 ? null : (await response.json()).data;
+}
+
+/** The `file` that a picture would become, as a Blob, and its `score` as text, null if unknown. Throws also after `signal` was aborted. */
+export async function preview(body, signal) {
+  const response = await localResponse("POST", "/preview", body, AbortSignal.any([signal, AbortSignal.timeout(PREVIEW_TIMEOUT_MS)]));
+  return { file: await response.blob(), score: response.headers.get("X-Score") };
 }
 
 /** Call an endpoint below /local and return the data of the response. Throws `Refused`, also if the service can't be reached. */
