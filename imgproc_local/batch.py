@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import Literal, assert_never
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
@@ -24,10 +24,10 @@ from imgproc_local.domain.image import Format, NamePeople
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import ACCEPTED_LOCALLY, Plan, target_score
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import RoleSuggestion, Translation
+from imgproc_local.domain.result import Note, RoleSuggestion, Translation, conversion_notes
 from imgproc_local.engine.pipeline import Pipeline, StageResult
 from imgproc_local.engine.results import TextsWork, write_texts
-from imgproc_local.system.files import open_own_file
+from imgproc_local.system.files import hash_file, open_own_file
 
 MANIFEST_FILE = ".imgproc-local.manifest.jsonl"
 """The manifest of `process`, in its output folder. `ManifestLine` is one line of it, after `MANIFEST_HEADER`."""
@@ -46,6 +46,7 @@ _SUGGESTION_COLUMNS = ("suggested_role", "suggested_role_reason")
 ALT_COLUMNS = (*FIRST_ALT_COLUMNS, "needs_text_reason", "long_description", *_SUGGESTION_COLUMNS)
 
 Kind = Literal["optimized", "converted", "sidecar"]
+_Results = TypeVar("_Results", bound="Results")
 
 
 # ---- what is requested ----
@@ -109,9 +110,17 @@ class ResultFile(Struct, frozen=True):
     format: Format | None = None
 
 
+class VariantFile(ResultFile, frozen=True, kw_only=True):
+    """The converted picture at another width."""
+
+    width_px: int
+    height_px: int
+
+
 class Results(Struct, frozen=True, kw_only=True):
     """The results of one picture. `removed` are the kinds of private data that it holds and a result does not.
-    `suggestion` is the role that it seems to have.
+    `suggestion` is the role that it seems to have. `notes` are those on its files. `variants` belong to the
+    converted one.
     """
 
     optimized: ResultFile | None = None
@@ -120,6 +129,13 @@ class Results(Struct, frozen=True, kw_only=True):
     translations: tuple[Translation, ...] = ()
     removed: tuple[Removed, ...] = ()
     suggestion: RoleSuggestion | None = None
+    notes: dict[Kind, tuple[Note, ...]] = {}
+    variants: tuple[VariantFile, ...] = ()
+
+    def notes_on(self, kind: Kind) -> tuple[Note, ...]:
+        """The notes on a file, with the one that follows from the sizes."""
+        notes = self.notes.get(kind, ())
+        return conversion_notes(notes, self.converted, self.optimized) if kind == "converted" else notes
 
     @property
     def by_kind(self) -> dict[Kind, ResultFile]:
@@ -128,7 +144,7 @@ class Results(Struct, frozen=True, kw_only=True):
 
     @property
     def files(self) -> tuple[ResultFile, ...]:
-        return tuple(self.by_kind.values())
+        return (*self.by_kind.values(), *self.variants)
 
     @property
     def needs_text(self) -> bool:
@@ -142,7 +158,8 @@ class ManifestLine(Results, frozen=True, kw_only=True):
     `source` is the picture's path relative to the output folder; `size_bytes`, `modified_ns` and `sha256` are those of
     the content that was processed. `options` is the `options_hash` of the `BatchRequest`. `edited` are the paths of
     earlier results that the user had edited, so that they remained when others took their place. An error is a pair of
-    the failed stage, or None, and a message; the next run processes a picture with an error again.
+    the failed stage, or None, and a message; the next run processes a picture with an error again. `size_px` is the
+    width and height of the optimized and the converted file; None if they differ or, from 0.1.0, are not known.
     """
 
     source: str
@@ -152,6 +169,7 @@ class ManifestLine(Results, frozen=True, kw_only=True):
     options: str
     edited: tuple[str, ...] = ()
     errors: tuple[tuple[str | None, str], ...] = ()
+    size_px: tuple[int, int] | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -203,22 +221,40 @@ def is_folder(path: Path) -> bool:
 
 
 class LocalFile(Struct, frozen=True):
-    """A result. Its name will end with `ending`, such as `.webp` or `-converted.webp`. A sidecar has no `format`."""
+    """A result. Its name will end with `ending`, such as `.webp` or `-converted.webp`. A sidecar has no `format`;
+    only a variant has a width and height.
+    """
 
     kind: Kind
     path: Path
     ending: str
     format: Format | None = None
+    width_px: int = 0
+    height_px: int = 0
+
+    def added_to(self, results: _Results, path: str) -> _Results:
+        """The results with this file, which is to be at `path`. Raises: OSError."""
+        file: dict[str, Any] = {"path": path, "sha256": hash_file(self.path), "size_bytes": self.path.stat().st_size}
+        file["format"] = self.format
+        if not self.width_px:
+            return structs.replace(results, **{self.kind: ResultFile(**file)})
+        variant = VariantFile(**file, width_px=self.width_px, height_px=self.height_px)
+        return structs.replace(results, variants=(*results.variants, variant))
 
 
 class Made(Struct, frozen=True):
-    """What was made of one picture. `errors` are as those of a `ManifestLine`, the rest as that of `Results`."""
+    """What was made of one picture. `errors` are as those of a `ManifestLine`, the rest as that of `Results`. `notes`
+    has an entry, which may be empty, for each file that a stage made or did not keep. `size_px` is the width and height
+    of the results.
+    """
 
     files: tuple[LocalFile, ...] = ()
     texts: tuple[Translation, ...] = ()
     removed: tuple[Removed, ...] = ()
     errors: tuple[tuple[str | None, str], ...] = ()
     suggestion: RoleSuggestion | None = None
+    notes: dict[Kind, tuple[Note, ...]] = {}
+    size_px: tuple[int, int] | None = None
 
     @property
     def replaced(self) -> set[Kind]:
@@ -279,8 +315,10 @@ def _stage_files(
             ending = f".{FORMATS[result_format].extensions[0]}"
             ending = f"-converted{ending}" if ending == optimized_ending else ending
             yield LocalFile("converted", path, ending, result_format)
-        else:
-            assert_never(result.stage)
+            sized = zip(output.variants, output.paths[1:], strict=True)
+            for size, path in sorted(sized, key=lambda each: each[0].width_px):
+                size_path, size_ending = path.rename(folder / f"convert-{size.width_px}"), f"-{size.width_px}{ending}"
+                yield LocalFile("converted", size_path, size_ending, result_format, size.width_px, size.height_px)
 
 
 def _optimized_ending(picture: PurePath, result_format: Format) -> str:

@@ -154,8 +154,10 @@ def opened_manifest(target: Store) -> Iterator[Manifest]:
 def _row_schema() -> pa.Schema:
     """The columns of `archive.parquet`: the fields of `Row`, its own before those of `Results`."""
     text, number = pa.string(), pa.int64()
-    file = pa.struct([("path", text), ("sha256", text), ("size_bytes", number), ("format", text)])
-    translation = pa.struct([(name, text) for name in Translation.__struct_fields__])
+    fields = [("path", text), ("sha256", text), ("size_bytes", number), ("format", text)]
+    file, variant = pa.struct(fields), pa.struct([*fields, ("width_px", number), ("height_px", number)])
+    # a review takes place on the page only
+    translation = pa.struct([(name, text) for name in Translation.__struct_fields__ if name != "review"])
     types: dict[str, Any] = {
         "size_bytes": number,
         "problems": pa.list_(pa.struct([("stage", text), ("message", text)])),
@@ -163,6 +165,8 @@ def _row_schema() -> pa.Schema:
         "translations": pa.list_(translation),
         "removed": pa.list_(text),
         "suggestion": pa.struct([("role", text), ("reason", text)]),
+        "variants": pa.list_(variant),
+        "notes": pa.struct([(kind, pa.list_(text)) for kind in ("optimized", "converted")]),
     }
     results = Results.__struct_fields__
     own = [name for name in Row.__struct_fields__ if name not in results]

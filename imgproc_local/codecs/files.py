@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from imgproc_local.codecs.picture.decode import (
     to_srgb,
 )
 from imgproc_local.codecs.picture.formats import FORMATS, require_writable
-from imgproc_local.codecs.picture.libvips import translate_errors
+from imgproc_local.codecs.picture.libvips import pyvips, translate_errors
 from imgproc_local.codecs.picture.source import (
     DEFAULT_OPTIONS,
     Picture,
@@ -43,6 +43,7 @@ from imgproc_local.codecs.picture.source import (
     opened,
     score_of,
 )
+from imgproc_local.codecs.quality import search
 from imgproc_local.domain.errors import CheckStop, StageFailed
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, ScaledSize
 from imgproc_local.domain.result import Note
@@ -66,11 +67,12 @@ _CONVERTERS: dict[Format, Callable[[Source], bytes]] = {
 
 
 class Encoded(Struct, frozen=True):
-    """A complete file, and what it could not carry of the picture."""
+    """A complete file, and what it could not carry of the picture. `variants` are the same file at other sizes."""
 
     data: bytes
     format: Format
     notes: tuple[Note, ...] = ()
+    variants: tuple[bytes, ...] = ()
 
     @property
     def score(self) -> float | None:
@@ -103,11 +105,12 @@ def convert_file(
     check_stop: CheckStop,
     options: ResultOptions = DEFAULT_OPTIONS,
     size: ScaledSize | None = None,
+    variant_sizes: Sequence[ScaledSize] = (),
 ) -> Encoded:
     """The picture in `new_format`. The frames, delays and number of plays of an animation are preserved.
 
     With `size` (as displayed) the picture is scaled to that size, and the score is measured against the scaled picture.
-    Of an animation, some frames are scored together.
+    Of an animation, some frames are scored together. So are the variants, at these sizes.
     Raises: BrokenImage; StageFailed, also for a picture that the format can't hold; and what `check_stop` raises.
     """
     info, name = picture.info, FORMATS[new_format].name
@@ -123,14 +126,23 @@ def convert_file(
             may_hold_jpeg = new_format is Format.JXL and source.info.format is Format.JPEG and size is None
             if info.has_gain_map and not may_hold_jpeg:
                 source.notes.add(Note.GAIN_MAP_DROPPED)
-            encode = _CONVERTERS[new_format]
+            encode, sizes = _CONVERTERS[new_format], [size, *variant_sizes]
+            made: dict[ScaledSize | None, Encoded] = {}
             # a JPEG XL has 8 bits, and so has the JPEG that it is made of
             is_deep = new_format is Format.JXL and source.info.bits_per_sample > 8
             needs_copy = source.info.format in READ_ONLY_FORMATS or info.colours is not None or is_deep
-            if size is None and not needs_copy:
-                return _encoded(encode(source), source, new_format)
-            with working_copy(source, size, new_format) as copy:
-                return _encoded(encode(copy), copy, new_format)
+            decoded = _decoded(source) if len(sizes) > (1 if needs_copy or size else 2) else None
+            source.found.largest_pixels = width_px * height_px if variant_sizes else 0
+            # the smallest first: what its trials show saves trials of the larger ones, which take most of the time
+            for each in sorted(sizes, key=lambda each: each.factor if each else 1):
+                own = structs.replace(source, notes=set(source.notes))
+                if each is None and not needs_copy:
+                    decoded = None  # frees it before the encoder takes its share of memory
+                    made[each] = _encoded(encode(own), own, new_format)
+                    continue
+                with working_copy(own, each, new_format, decoded) as copy:
+                    made[each] = _encoded(encode(copy), copy, new_format)
+            return structs.replace(made[size], variants=tuple(made[each].data for each in variant_sizes))
 
 
 def encode_file(
@@ -200,11 +212,14 @@ _DEEP_FORMATS = (Format.PNG, Format.AVIF)
 
 
 @contextmanager
-def working_copy(source: Source, size: ScaledSize | None, target: Format) -> Iterator[Source]:
+def working_copy(
+    source: Source, size: ScaledSize | None, target: Format, decoded: pyvips.Image | None = None
+) -> Iterator[Source]:
     """`source` with its picture as a PNG or, if an animation is scaled, a lossless WebP; scaled if `size` is given.
 
     CMYK is converted to sRGB, and has no profile then. Samples have 8 bits, and colours that numbers define are
-    converted, HDR as browsers show it, unless files of the format `target` can have them.
+    converted, HDR as browsers show it, unless files of the format `target` can have them. `decoded` is the picture if
+    it is in memory already.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     if source.info.frames > 1 and source.info.colours:
@@ -214,10 +229,22 @@ def working_copy(source: Source, size: ScaledSize | None, target: Format) -> Ite
         if source.info.frames > 1 and size is not None:
             info, profile = _write_animation(source, size, file), source.record.icc
         else:
-            info, profile = _write_still(source, size, file, target)
+            info, profile = _write_still(source, size, file, target, decoded)
         record = structs.replace(source.record, icc=profile)
         with opened(file) as data:
             yield structs.replace(source, path=file, info=info, data=data, record=record, is_copy=True)
+
+
+def _decoded(source: Source) -> pyvips.Image | None:
+    """The picture in memory, for several working copies; None if it is animated, or too large to be kept meanwhile."""
+    info, check_stop = source.info, source.check_stop
+    if info.frames > 1 or info.pixels >= search.LARGE_PIXELS:
+        return None
+
+    def decode(fail_on: str) -> pyvips.Image:
+        return evaluate(open_upright(source.path, info, fail_on=fail_on), check_stop, "copy_memory")
+
+    return decode_complete(source.path, info, decode)
 
 
 def _has_transparency(copy: Source) -> bool:
@@ -229,13 +256,15 @@ def _has_transparency(copy: Source) -> bool:
     return bool(evaluate(image[image.bands - 1], copy.check_stop, "min") < opaque)
 
 
-def _write_still(source: Source, size: ScaledSize | None, file: Path, target: Format) -> tuple[ImageInfo, bytes | None]:
+def _write_still(
+    source: Source, size: ScaledSize | None, file: Path, target: Format, decoded: pyvips.Image | None
+) -> tuple[ImageInfo, bytes | None]:
     """Writes the picture as PNG. Returns its properties, and the profile of its colours."""
     info, is_deep = source.info, target in _DEEP_FORMATS
     kept_colours = info.colours if is_deep else None
 
     def write(fail_on: str) -> tuple[ImageInfo, bytes | None]:
-        image = open_upright(source.path, info, fail_on=fail_on)
+        image = decoded or open_upright(source.path, info, fail_on=fail_on)
         profile = source.record.icc
         if image.interpretation == "cmyk":
             image, profile = to_srgb(image), None

@@ -222,9 +222,10 @@ class ExportIncomplete(ServiceError):
 class TooManyExports(ServiceError):
     """The account runs as many exports as it may."""
 
-    def __init__(self, limit: int, retry_after_s: int) -> None:
+    retry_after_s = 10
+
+    def __init__(self, limit: int) -> None:
         super().__init__(f"This account runs {limit} exports already. Try again when one of them has ended.")
-        self.retry_after_s = retry_after_s
 
 
 class ServiceStopping(ServiceError):

@@ -202,15 +202,17 @@ class Prices(Struct, frozen=True):
     optimize: int = 1
     convert: int = 1
 
-    def of(self, stage: StageName, languages: int, role: str = Role.INFORMATIVE) -> int:
-        """What a stage of one picture costs that writes its texts in so many languages. Empty texts cost nothing."""
+    def of(self, stage: StageName, languages: int, role: str = Role.INFORMATIVE, variants: int = 0) -> int:
+        """What a stage of one picture costs that writes its texts in so many languages, and converts it at so many
+        further widths. Empty texts cost nothing.
+        """
         match stage:
             case StageName.ANALYZE:
                 return 0 if role == Role.DECORATIVE else self.analyze * languages
             case StageName.OPTIMIZE:
                 return self.optimize
             case StageName.CONVERT:
-                return self.convert
+                return self.convert * (1 + variants)
 
 
 class Affordability(Struct, frozen=True):

@@ -208,6 +208,7 @@ class Engine:
         if found or picture is None:
             raise InvalidRequest(found)
         async with self._blobs.stored(upload) as blob:
+            variants = len(plan.variant_sizes(picture.info))
             job, is_new = await self._jobs.submit(
                 Submission(
                     account_id=account_id,
@@ -218,7 +219,7 @@ class Engine:
                     info=picture.info,
                     record=picture.record,
                     prices={
-                        stage: 0 if is_local else self._prices.of(stage, len(plan.languages), plan.role)
+                        stage: 0 if is_local else self._prices.of(stage, len(plan.languages), plan.role, variants)
                         for stage in STAGES[plan.operation]
                     },
                     lanes=self.lanes,

@@ -35,23 +35,11 @@ from zipfile import ZipFile, ZipInfo
 import msgspec
 from msgspec import Struct
 
-from imgproc_local.domain.errors import (
-    ExportIncomplete,
-    InvalidRequest,
-    NotFound,
-    ServiceError,
-    ServiceStopping,
-    TooManyExports,
-)
-from imgproc_local.domain.export import (
-    MAX_IMAGES,
-    ExportFields,
-    MissingFile,
-    MissingReason,
-    NeededText,
-)
+from imgproc_local.domain import errors
+from imgproc_local.domain.export import MAX_IMAGES, ExportFields, MissingFile, MissingReason, NeededText
 from imgproc_local.domain.filename import download_name
-from imgproc_local.domain.job import VARIANTS, Job, StageName, StageState, StoredFile, Variant
+from imgproc_local.domain.job import VARIANTS, Job, SizedFile, StageName, StageState, StoredFile, Variant
+from imgproc_local.domain.result import Words
 from imgproc_local.engine.results import TextsWork
 from imgproc_local.engine.workers import WorkerError
 from imgproc_local.storage.blobs import Blobs
@@ -117,6 +105,7 @@ class ExportPlan(Struct, frozen=True):
     images: tuple[_PlannedImage, ...]
     needs_text: tuple[NeededText, ...]
     missing: tuple[MissingFile, ...]
+    request: ExportFields
 
     @property
     def files(self) -> list[_PlannedFile]:
@@ -133,23 +122,33 @@ def make_plan(request: ExportFields, jobs: Sequence[Job], find_damage: _FindDama
     needs_text: list[NeededText] = []
     missing: list[MissingFile] = []
     chosen = [(job, _choose_files(job, request, find_damage, missing)) for job in jobs]
-    names = _Names([job.project_name for job, files in chosen if files])
+    exported = [job for job, files in chosen if files]
+    has_projects, digits = len({job.project_name for job in exported}) > 1, len(str(len(exported)))
+    names, number = _Names(), 0
     images = []
     for job, files in chosen:
         reasons = {text["language_code"]: text["needs_text_reason"] for text in _texts(job) if text["needs_text"]}
         if files and reasons:
             needs_text.append(NeededText(job.image_id, job.original_filename, tuple(reasons), reasons))
-        stem, endings = _stem(job, request.language), _endings(files, request.variants)
-        stem = names.add(job.project_name, stem, endings.values()) if files else stem
+        number += bool(files)
+        stem, endings = _stem(job, request, f"{number:0{digits}}"), _endings(files, request.variants)
+        folders = [job.project_name] if has_projects else []
+        folders += job.folder.split("/") if request.folders else []
+        named = [
+            (variant, stored, f"-{stored.width_px}{ending}" if isinstance(stored, SizedFile) else ending)
+            for variant, ending in endings.items()
+            for stored in job.files(variant)
+        ]
+        stem = names.add(folders, stem, [ending for *_, ending in named]) if files else stem
         # originals are exported as they were uploaded
         has_texts = any(text.belongs_in_files or text.long_description for text in job.translations)
-        gets_texts = request.write_texts and has_texts
+        gets_texts = request.write_texts and (has_texts or job.words != Words())
         planned = (
-            _PlannedFile(stem + endings[variant], variant, stored, gets_texts and variant != "original")
-            for variant, stored in files.items()
+            _PlannedFile(stem + ending, variant, stored, gets_texts and variant != "original")
+            for variant, stored, ending in named
         )
         images.append(_PlannedImage(job, tuple(planned)))
-    return ExportPlan(tuple(images), tuple(needs_text), tuple(missing))
+    return ExportPlan(tuple(images), tuple(needs_text), tuple(missing), request)
 
 
 def require_complete(request: ExportFields, plan: ExportPlan) -> None:
@@ -157,7 +156,7 @@ def require_complete(request: ExportFields, plan: ExportPlan) -> None:
     needs_text = () if request.allow_needs_text else plan.needs_text
     missing = () if request.allow_missing else plan.missing
     if needs_text or missing:
-        raise ExportIncomplete(needs_text, missing)
+        raise errors.ExportIncomplete(needs_text, missing)
 
 
 def _requested_files(request: ExportFields, jobs: Iterable[Job]) -> dict[str, int]:
@@ -214,25 +213,27 @@ def _states(job: Job) -> dict[Variant, StageState]:
 
 
 class _Names:
-    """The names that are used in one archive. If there are several projects, each has a folder of its own."""
+    """The names that are used in one archive. Each folder has another name than its neighbours and the files there."""
 
-    def __init__(self, projects: Sequence[str]) -> None:
-        self._used = {"alt.csv", "alt.json"}
+    def __init__(self) -> None:
+        self._used = {"alt.csv", "alt.json", "shopify.csv"}
         self._last_number: dict[str, int] = {}
-        self._folders: dict[str, str] = {}
-        if len(set(projects)) > 1:
-            for project in dict.fromkeys(projects):
-                # names are shorter than file systems allow: Windows limits a whole path to 259 characters
-                folder = download_name(_cut(project, 60).rstrip(". "), "")
-                self._folders[project] = self._numbered(folder, [""]) + "/"
+        self._folders: dict[tuple[str, ...], str] = {(): ""}
 
-    def add(self, project: str, stem: str, endings: Iterable[str]) -> str:
-        """The common stem of the names of one image's files, which differ in their endings.
+    def add(self, folders: Sequence[str], stem: str, endings: Iterable[str]) -> str:
+        """The common stem of the names of one image's files, which differ in their endings, in its folder.
 
         If one of the names is taken by another image, `-2`, `-3` … is added to the stem.
         """
         stem = download_name(_cut(stem, 120), ".x").removesuffix(".x")
-        return self._numbered(self._folders.get(project, "") + stem, list(endings))
+        return self._numbered(self._folder(tuple(filter(None, folders))) + stem, list(endings))
+
+    def _folder(self, path: tuple[str, ...]) -> str:
+        if path not in self._folders:
+            # names are shorter than file systems allow: Windows limits a whole path to 259 characters
+            name = download_name(_cut(path[-1], 60).rstrip(". "), "")
+            self._folders[path] = self._numbered(self._folder(path[:-1]) + name, [""]) + "/"
+        return self._folders[path]
 
     def _numbered(self, stem: str, endings: Sequence[str]) -> str:
         """`stem`, numbered if it is taken with one of `endings`. Marks the resulting names as used."""
@@ -263,13 +264,20 @@ def _endings(files: Mapping[Variant, StoredFile], requested: Sequence[str]) -> d
     return endings
 
 
-def _stem(job: Job, language: str | None) -> str:
-    """The stem of the names of an image's files: its file name in `language`, else in its first language with one.
-
-    An image without any keeps the name of the uploaded file.
-    """
+def _seo_filename(job: Job, language: str | None) -> str:
+    """The file name in `language`, else in the first language that has one; "" if none has."""
     names = {text.language_code: text.seo_filename for text in job.translations if text.seo_filename}
-    return names.get(language or "") or next(iter(names.values()), "") or PurePosixPath(job.original_filename).stem
+    return names.get(language or "") or next(iter(names.values()), "")
+
+
+def _stem(job: Job, request: ExportFields, number: str) -> str:
+    """The stem of the names of an image's files, by the template. Without a file name, its words are the name of the
+    uploaded file.
+    """
+    original = PurePosixPath(job.original_filename).stem
+    words = _seo_filename(job, request.language) or original
+    parts = {"words": words, "date": (job.info.taken_at or job.created_at)[:10], "n": number, "original": original}
+    return re.sub(r"{(\w+)}", lambda part: parts[part[1]], request.name_template)
 
 
 def _comparable(name: str) -> str:
@@ -322,6 +330,18 @@ def csv_table(images: Iterable[_PlannedImage]) -> Iterator[bytes]:
             for file in planned.files
             for *cells, reason in texts or [("",) * (len(_TEXT_COLUMNS) + 1)]
         )
+
+
+def _shopify_table(plan: ExportPlan) -> Iterator[bytes]:
+    """One row per image, with its first file and its alt text in the requested language, or in its first one if none is
+    requested. The handle is the file name that the files have by default.
+    """
+    yield csv_bytes([_SHOPIFY_COLUMNS])
+    language = plan.request.language
+    for planned in plan.images:
+        text = next((each for each in _texts(planned.job) if language in (None, each["language_code"])), {})
+        handle, alt_text = _seo_filename(planned.job, language), text.get("seo_alt_text", "")
+        yield csv_bytes((handle, file.name, "1", alt_text) for file in planned.files[:1])
 
 
 def _json_table(
@@ -418,6 +438,7 @@ class Export:
                         exported[-1].append(self._add(archive, planned, file, failures))
                         yield from window.complete()
                 tables = {"alt.csv": csv_table(images), "alt.json": _json_table(self.plan, exported, failures)}
+                tables |= {f"{shop}.csv": _shopify_table(self.plan) for shop in self.plan.request.tables}
                 for name, content in tables.items():
                     with archive.open(_entry(name, newest), "w") as entry:
                         entry.writelines(content)
@@ -455,6 +476,7 @@ class Export:
         return {
             "file": file.name,
             "variant": file.variant,
+            "width": file.stored.width_px if isinstance(file.stored, SizedFile) else None,
             "format": file.stored.format,
             "size": size_bytes,
             "sha256": digest.hexdigest(),
@@ -471,11 +493,11 @@ class Export:
         work = TextsWork(path, stored.format, job.translations, words=job.words)
         try:
             return self._write_texts(work, self._cancelled)
-        except (ServiceError, WorkerError) as error:
+        except (errors.ServiceError, WorkerError) as error:
             if self._cancelled.is_set():
                 raise ExportBroken(_CLOSED) from error
             log.warning("No texts were written into the exported file %s: %s", stored.sha256, error)
-            message = error.message if isinstance(error, ServiceError) else "An unexpected error; see the log."
+            message = error.message if isinstance(error, errors.ServiceError) else "An unexpected error; see the log."
             failures.append({"file": file.name, "message": message})
             return None
 
@@ -549,9 +571,9 @@ class Exporter:
         """Check that `open` would start an export now. Raises: TooManyExports, ServiceStopping."""
         most_per_account = 2
         if self._ended:
-            raise ServiceStopping
+            raise errors.ServiceStopping
         if self.running[account_id] >= most_per_account:
-            raise TooManyExports(most_per_account, retry_after_s=10)
+            raise errors.TooManyExports(most_per_account)
 
     async def open(self, account_id: str, request: ExportFields) -> Export:
         """An archive to be sent, which the caller closes.
@@ -588,18 +610,18 @@ class Exporter:
             unknown = [image_id for image_id in wanted if image_id not in found]
             if unknown:
                 others = f" (and {len(unknown) - 1} more of the requested ones)" if len(unknown) > 1 else ""
-                raise NotFound(f"No image {unknown[0]!r}{others} in this account.")
+                raise errors.NotFound(f"No image {unknown[0]!r}{others} in this account.")
             return await self._jobs.several([found[image_id] for image_id in wanted], account_id)
         project_id = None if request.project_id is None else request.project_id.lower()
         if project_id is not None:
             try:
                 await self._jobs.require_project(account_id, project_id)
-            except InvalidRequest as error:
-                raise NotFound(error.message) from error
+            except errors.InvalidRequest as error:
+                raise errors.NotFound(error.message) from error
         job_ids = await self._jobs.finished_ids(account_id, project_id, MAX_IMAGES + 1)
         if len(job_ids) > MAX_IMAGES:
             problem = f"An export may have at most {MAX_IMAGES} images; there are more. Send project_id or images."
-            raise InvalidRequest({"images": [problem]})
+            raise errors.InvalidRequest({"images": [problem]})
         return await self._jobs.several(job_ids, account_id)
 
     async def _plan(self, request: ExportFields, jobs: Sequence[Job]) -> ExportPlan:
@@ -608,7 +630,7 @@ class Exporter:
     def _find_damage(self, stored: StoredFile) -> MissingReason | None:
         """Whether a file is missing or damaged. Reads it unless it was compared with its SHA-256 before."""
         if self._ended:
-            raise ServiceStopping
+            raise errors.ServiceStopping
         damage = self._blobs.find_damage(stored)
         if damage is not None:
             log.error("The file %s of an export is %s in the data folder", stored.sha256, damage)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, StageFailed
 from imgproc_local.domain.image import EVERYTHING, Format, ImageInfo
@@ -31,7 +32,7 @@ from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import target_score
 from imgproc_local.domain.result import Translation, Words
 from imgproc_local.engine.pipeline import CancellationToken, FileToRead, memory_to_read
-from imgproc_local.engine.stage import CODECS_LANE, Output, Stage, WorkItem
+from imgproc_local.engine.stage import CODECS_LANE, Output, SizedOutput, Stage, WorkItem
 from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, Workers, memory_limit_bytes
 
 if TYPE_CHECKING:
@@ -63,8 +64,11 @@ def convert(work: WorkItem, check_stop: CheckStop) -> Output:
     from imgproc_local.codecs.files import convert_file
 
     picture, options = work.picture(), _result_options(work)
-    made = convert_file(work.original, picture, work.plan.format, check_stop, options, work.result_size)
-    return _output(made, picture)
+    sizes = work.plan.variant_sizes(work.info)
+    made = convert_file(work.original, picture, work.plan.format, check_stop, options, work.result_size, sizes)
+    found = zip(sizes, made.variants, strict=True)
+    variants = tuple(SizedOutput(size.width_px, size.height_px, data) for size, data in found)
+    return replace(_output(made, picture), variants=variants)
 
 
 def _output(made: Encoded, picture: Picture) -> Output:

@@ -36,7 +36,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("original")
     with running(folder / "data") as service:
         for seed in range(3):
-            service.process("process", pictures.jpeg(64, 48, seed))
+            service.process("process", pictures.jpeg(64, 48, seed), widths="20")
     return folder / "data"
 
 

@@ -38,7 +38,7 @@ def folder(program: Program) -> Path:
     clock = Clock()
     with running(program.data, clock=clock) as service:
         service.process("process", SHARED)
-        service.process("process", OLD)
+        service.process("process", OLD, widths="20")
         clock.back = timedelta(0)
         service.process("process", SHARED)
     return program.data
@@ -69,8 +69,8 @@ def pruned(program: Program, *options: str) -> dict[str, Any]:
 def test_old_jobs_and_their_files_are_removed_as_the_dry_run_says(folder: Path, program: Program) -> None:
     before = state(folder)
     removed = pruned(program)
-    assert (removed["jobs"], removed["files"]) == (2, 3)
-    assert state(folder) == (before[0] - 3, before[1] - removed["size_bytes"], before[2])
+    assert (removed["jobs"], removed["files"]) == (2, 4)
+    assert state(folder) == (before[0] - 4, before[1] - removed["size_bytes"], before[2])
     assert disk.count_jobs(folder) == 1
     assert_consistent(program)
     disk.check_folder(folder)
@@ -87,7 +87,7 @@ def test_a_thumbnail_is_removed_with_its_original(folder: Path, program: Program
     assert_consistent(program)
 
 
-@pytest.mark.parametrize(("only", "files"), [("originals", 1), ("results", 2)])
+@pytest.mark.parametrize(("only", "files"), [("originals", 1), ("results", 3)])
 def test_only_originals_or_only_results_are_removed_and_the_job_is_preserved(
     folder: Path, program: Program, only: str, files: int
 ) -> None:
@@ -145,7 +145,7 @@ def test_a_running_server_deletes_the_files_of_removed_jobs(folder: Path, progra
     with serving(folder, program=REMOVING_AT_ONCE, **settings):
         if not by_settings:
             assert "running server" in program.output("prune", "--older-than", "90d")
-        assert wait_until(lambda: disk.count_jobs(folder) == 1 and len(disk.stored_files(folder)) == files - 3, 60)
+        assert wait_until(lambda: disk.count_jobs(folder) == 1 and len(disk.stored_files(folder)) == files - 4, 60)
     assert_consistent(program)
     disk.check_folder(folder)
 

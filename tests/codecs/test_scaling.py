@@ -10,15 +10,17 @@ import pytest
 import pyvips
 from PIL import Image
 
+from imgproc_local.codecs import files
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.files import working_copy
-from imgproc_local.codecs.picture.decode import open_upright, to_srgb
+from imgproc_local.codecs.picture.decode import open_upright, scaled, to_srgb
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.codecs.picture.source import ResultOptions, open_source
+from imgproc_local.codecs.picture.source import ResultOptions, Source, open_source
 from imgproc_local.codecs.quality.score import WHOLE, Sample
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.result import Note
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks
 from tests.codecs.pictures import never_stop
@@ -179,3 +181,33 @@ def test_a_picture_of_one_pixel_remains(tmp_path: Path) -> None:
 def test_an_animated_avif_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StageFailed, match="animated"):
         scaled_result(tmp_path, pictures.animated("AVIF", DELAYS_MS), 40)
+
+
+def test_a_file_has_its_own_notes_and_not_those_of_its_variants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def convert(source: Source) -> bytes:
+        if source.info.width_px < 160:
+            source.notes.add(Note.GAIN_MAP_DROPPED)
+        return f"{source.info.width_px} wide".encode()
+
+    monkeypatch.setitem(files._CONVERTERS, Format.WEBP, convert)
+    path = pictures.write(tmp_path, pictures.saved(pictures.scene(160, 120), "PNG"))
+    read = picture(path)
+    sizes = [size for width in (80, 40) if (size := read.info.scaled_within(width, None))]
+    made = files.convert_file(path, read, Format.WEBP, never_stop, variant_sizes=sizes)
+    assert (made.data, made.variants, made.notes) == (b"160 wide", (b"80 wide", b"40 wide"), ())
+
+
+def test_each_of_several_sizes_meets_the_target_by_its_own_score(tmp_path: Path) -> None:
+    """Although the search starts at the quality found for the smaller size: that one scores 4 points more here."""
+    photo = Image.fromarray(pictures.photo(240, 180)).resize((320, 240), Image.Resampling.BICUBIC)
+    path = pictures.write(tmp_path, pictures.saved(photo, "PNG"))
+    read = picture(path)
+    sizes = [size for width in (300, 200) if (size := read.info.scaled_within(width, None))]
+    made = files.convert_file(path, read, Format.AVIF, never_stop, ResultOptions(target=80), sizes[0], sizes[1:])
+    for size, data in zip(sizes, (made.data, *made.variants), strict=True):
+        result = pictures.write(tmp_path, data, "result")
+        expected = scaled(open_upright(path, read.info), size.factor).copy_memory()
+        score = Sample(expected, WHOLE).score(to_srgb(open_upright(result, probe(result))).copy_memory())
+        assert 78.5 <= score <= 82, size

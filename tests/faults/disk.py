@@ -104,7 +104,8 @@ def _check_files(folder: Path, rows: sqlite3.Connection) -> None:
         for row in rows.execute(
             """SELECT original_sha256, original_size FROM jobs
             UNION SELECT thumbnail_sha256, thumbnail_size FROM jobs WHERE thumbnail_sha256 IS NOT NULL
-            UNION SELECT output_sha256, output_size FROM stages WHERE output_sha256 IS NOT NULL"""
+            UNION SELECT output_sha256, output_size FROM stages WHERE output_sha256 IS NOT NULL
+            UNION SELECT sha256, size FROM variants"""
         )
     }
     files = stored_files(folder)

@@ -161,6 +161,28 @@ async def test_an_updated_database_has_what_a_new_one_has(old: Path, tmp_path: P
     assert parts(tmp_path / "new.db") - parts(old) == set()
 
 
+async def test_files_of_variants_are_known_after_an_update_of_a_database_that_had_none(tmp_path: Path) -> None:
+    path = tmp_path / DATABASE_FILE
+    await (await open_database(path)).close()
+    with closing(sqlite3.connect(path)) as rows:
+        rows.executescript(
+            "DROP VIEW files; DROP TABLE variants; CREATE VIEW files (job_id, kind, sha256, size) AS"
+            " SELECT id, 'original', original_sha256, original_size FROM jobs;"
+            " ALTER TABLE jobs DROP COLUMN widths; ALTER TABLE jobs DROP COLUMN only_smaller;"
+            " ALTER TABLE stages DROP COLUMN notes; PRAGMA user_version = 11"
+        )
+    await (await open_database(path)).close()
+    with closing(sqlite3.connect(path)) as rows:
+        rows.execute(
+            "INSERT INTO stages (job_id, account_id, name, lane, state, price)"
+            " VALUES ('j', 'a', 'convert', 'codecs', 'done', 1)"
+        )
+        rows.execute("INSERT INTO variants VALUES ('j', 480, 320, 'sum', 9)")
+        assert rows.execute("SELECT * FROM files").fetchall() == [("j", "result", "sum", 9)]
+        rows.execute("UPDATE stages SET output_removed_at = ?", (AT,))
+        assert rows.execute("SELECT * FROM files").fetchall() == []
+
+
 async def test_sessions_of_0_1_0_end_with_their_keys_and_a_running_server_of_it_goes_on(old: Path) -> None:
     with closing(sqlite3.connect(old)) as rows, rows:
         rows.execute("INSERT INTO keys VALUES ('k', 'a', 'Local page', x'00', NULL, ?, NULL)", (AT,))

@@ -209,6 +209,11 @@ function Sizes({ picture, shown }) {
               <td class="download"><button type="button" class="small" aria-label=${`Download ${label}`} onClick=${() => save(which, downloadName(picture, which))}>Download</button></td>
             </tr>`;
         })}
+        ${variants.map(({ width, height, size }) => html`
+          <tr key=${width}>
+            <th scope="row">${formatLabel(picture, "converted")} ${width} × ${height}</th><td class="number">${bytes(size)}</td><td></td>
+            <td class="download"><button type="button" class="small" aria-label=${`Download ${width} pixels wide`} onClick=${() => save(`converted?width=${width}`, variantName(picture, width))}>Download</button></td>
+          </tr>`)}
       </tbody>
     </table>
     <p class="hint">${facts.join(" · ")}</p>`;

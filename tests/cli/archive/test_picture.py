@@ -22,7 +22,7 @@ from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.engine.pipeline import Pipeline
-from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options, Output, Stage, WorkItem
+from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options, Output, SizedOutput, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
 from tests.support import pictures
 from tests.support.reading import reader_here
@@ -43,6 +43,7 @@ class Bench:
         self.write(self.source / KEY, JPEG)
         self.slug = "red-bicycle"
         self.converted: bytes | Exception = b"converted"
+        self.widths: tuple[int, ...] = ()
         stages = (
             Stage(StageName.ANALYZE, VISION_LANE, self._analyze),
             Stage(StageName.OPTIMIZE, CODECS_LANE, self._optimize),
@@ -82,7 +83,11 @@ class Bench:
             raise self.converted
         path = self.results / "converted.part"
         path.write_bytes(self.converted)
-        return Output(path=str(path), format=Format.WEBP)
+        sized = [self.results / f"{width_px}.part" for width_px in self.widths]
+        for each in sized:
+            each.write_bytes(b"sized")
+        variants = (SizedOutput(480, 320, path=str(each)) for each in sized)
+        return Output(path=str(path), format=Format.WEBP, variants=tuple(variants))
 
 
 @pytest.fixture
@@ -108,6 +113,21 @@ def test_results_are_written_once_and_files_of_the_user_are_never_replaced(bench
     assert f"{name}.webp exists" in row.problems[0].message
     with pytest.raises(StorageFailed):
         process_picture(structs.replace(bench.tools, target=LocalStore(bench.source / KEY)), PENDING)
+
+
+def test_widths_are_written_and_replaced_with_the_converted_file(bench: Bench) -> None:
+    bench.widths = (480,)
+    first = bench.process()
+    assert first.converted is not None
+    (sized,) = first.variants
+    stem = first.converted.path.removesuffix(".webp")
+    assert (sized.path, sized.width_px, sized.height_px) == (f"{stem}-480.webp", 480, 320)
+    assert bench.files()[sized.path] == b"sized"
+    bench.converted = StageFailed("It is too large.")
+    assert bench.process(earlier=first).variants == (sized,), "they remain with the converted file"
+    bench.converted, bench.widths = b"converted", ()
+    again = bench.process(earlier=first)
+    assert (again.variants, sized.path in bench.files()) == ((), False)
 
 
 def test_a_picture_that_fails_retains_its_earlier_results(bench: Bench) -> None:
