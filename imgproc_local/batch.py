@@ -303,7 +303,7 @@ def _stage_files(
     optimized_ending = _optimized_ending(name, original_format)
     for result in results:
         output = result.output
-        if output is None or result.stage is StageName.ANALYZE:
+        if output is None or Note.NOT_SMALLER in output.notes:
             continue
         path = original if output.path is None else Path(output.path).rename(folder / result.stage.value)
         result_format = output.format or original_format

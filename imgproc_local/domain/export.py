@@ -96,8 +96,8 @@ class MissingFile(Struct, frozen=True):
     """A requested file that does not exist.
 
     Its stage is not done (`unfinished`) or has `failed`; or the file was `removed` because of its age, or is `missing`
-    or `damaged` on the disk. It is `not_requested` if the operation of the job does not make it; that is reported only
-    for an image that the request names and of which no requested file can be exported.
+    or `damaged` on the disk. It is `not_requested` if the job does not make it, or was not to keep it; that is reported
+    only for an image that the request names and of which no requested file can be exported.
     """
 
     image_id: str

@@ -110,7 +110,10 @@ class Plan(Struct, frozen=True):
     for, at most `MAX_CONTEXT_CHARS`; it is deleted when the texts have been written.
 
     Results are scaled down to fit inside `max_width_px` and `max_height_px`; None is no limit. `role` is what the
-    picture is for on that page.
+    picture is for on that page. `folder` is where the upload was on the sender's disk, its parts joined by slashes.
+    `quality_target` replaces that of the service. With `only_smaller`, a converted file is kept only if it is smaller
+    than the optimized one or, where there is none, than the upload. The picture is also converted at each of `widths`,
+    which are sorted, that is smaller than its own.
     """
 
     operation: Operation

@@ -38,8 +38,8 @@ from msgspec import Struct
 from imgproc_local.domain import errors
 from imgproc_local.domain.export import MAX_IMAGES, ExportFields, MissingFile, MissingReason, NeededText
 from imgproc_local.domain.filename import download_name
-from imgproc_local.domain.job import VARIANTS, Job, SizedFile, StageName, StageState, StoredFile, Variant
-from imgproc_local.domain.result import Words
+from imgproc_local.domain.job import MADE_BY, VARIANTS, Job, SizedFile, StageName, StageState, StoredFile, Variant
+from imgproc_local.domain.result import Note, Words
 from imgproc_local.engine.results import TextsWork
 from imgproc_local.engine.workers import WorkerError
 from imgproc_local.storage.blobs import Blobs
@@ -204,9 +204,9 @@ def _variants(job: Job, request: ExportFields) -> list[Variant]:
 
 
 def _states(job: Job) -> dict[Variant, StageState]:
-    """The states of the stages that make files, by the variant that they make."""
-    variants: dict[StageName, Variant] = {StageName.OPTIMIZE: "optimized", StageName.CONVERT: "converted"}
-    return {variants[stage.name]: stage.state for stage in job.stages if stage.name in variants}
+    """The states of the stages that make files, by the variant that they make; without one that was not to be kept."""
+    states = {stage.name: stage.state for stage in job.stages if Note.NOT_SMALLER not in stage.notes}
+    return {variant: states[name] for variant, name in MADE_BY.items() if name in states}
 
 
 # ---- names ----

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from imgproc_local.domain import errors
 from imgproc_local.domain.errors import CheckStop
@@ -319,17 +320,34 @@ class StageResult(Struct, frozen=True):
 
 
 def run_stages(
-    pipeline: Pipeline, plan: Plan, file: Path, name: str, picture: ReadPicture, wanted: Container[StageName]
+    pipeline: Pipeline,
+    plan: Plan,
+    file: Path,
+    name: str,
+    picture: ReadPicture,
+    wanted: Container[StageName],
+    earlier: Sequence[StageResult] = (),
 ) -> list[StageResult]:
     """The results of the `wanted` stages of `plan` for a picture that was called `name`, in the order of the pipeline.
 
+    A conversion that must be smaller than the optimized file, which may be one of the `earlier` results, runs after it.
     Raises: StorageFailed, if temporary files can't be written, for example to a full disk; FileNotFoundError, if the
     file was removed since it was read.
     """
-    file.stat()
+    size_bytes = file.stat().st_size
     original = original_name(name, default=f"image.{picture.info.format.value}")
     work = WorkItem(os.fsencode(file), picture.info, plan, original, pipeline.options(), picture.record)
     stages = [stage for stage in pipeline.stages if stage.name in STAGES[plan.operation] and stage.name in wanted]
+    last = [stage for stage in stages if plan.only_smaller and stage.name is StageName.CONVERT]
+    results = _results(pipeline, [stage for stage in stages if stage not in last], work)
+    for result in (*earlier, *results):
+        if result.stage is StageName.OPTIMIZE and result.output is not None and result.output.path is not None:
+            size_bytes = Path(result.output.path).stat().st_size
+    return results + _results(pipeline, last, replace(work, bytes_to_beat=size_bytes))
+
+
+def _results(pipeline: Pipeline, stages: Sequence[Stage], work: WorkItem) -> list[StageResult]:
+    """The results of stages, at the same time if the pipeline has lanes."""
     if pipeline.lanes is None:
         return [_result(pipeline, stage, work) for stage in stages]
     running = [pipeline.lanes.threads[stage.lane].submit(_result, pipeline, stage, work) for stage in stages]

@@ -30,7 +30,7 @@ from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, StageF
 from imgproc_local.domain.image import EVERYTHING, Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import target_score
-from imgproc_local.domain.result import Translation, Words
+from imgproc_local.domain.result import Note, Translation, Words
 from imgproc_local.engine.pipeline import CancellationToken, FileToRead, memory_to_read
 from imgproc_local.engine.stage import CODECS_LANE, Output, SizedOutput, Stage, WorkItem
 from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, Workers, memory_limit_bytes
@@ -60,12 +60,17 @@ def optimize(work: WorkItem, check_stop: CheckStop) -> Output:
 
 
 def convert(work: WorkItem, check_stop: CheckStop) -> Output:
-    """The picture as WebP or AVIF: the format `work.plan.format`, at the target score. Runs in a worker."""
+    """The picture in the format `work.plan.format`, at the target score. Runs in a worker.
+
+    There is no file if it had to be smaller than another one, and is not.
+    """
     from imgproc_local.codecs.files import convert_file
 
     picture, options = work.picture(), _result_options(work)
     sizes = work.plan.variant_sizes(work.info)
     made = convert_file(work.original, picture, work.plan.format, check_stop, options, work.result_size, sizes)
+    if work.plan.only_smaller and len(made.data) >= work.bytes_to_beat:
+        return Output(notes=(Note.NOT_SMALLER,))
     found = zip(sizes, made.variants, strict=True)
     variants = tuple(SizedOutput(size.width_px, size.height_px, data) for size, data in found)
     return replace(_output(made, picture), variants=variants)

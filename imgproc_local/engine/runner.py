@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack, suppress
 from imgproc_local.domain.errors import NotFound, NoWorker, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.job import MADE_BY, Job, SizedFile, StageName, StoredFile
 from imgproc_local.domain.plan import Plan
+from imgproc_local.domain.result import Note
 from imgproc_local.engine.pipeline import CancellationToken, Outcome, Pipeline, error_message
 from imgproc_local.engine.stage import Output, WorkItem
 from imgproc_local.storage.blobs import Blobs, WorkerFile
@@ -224,6 +225,8 @@ class Runner:
         if isinstance(outcome, StorageFailed) or (isinstance(outcome, StageCancelled) and self._stopping):
             await self._stored_stages.requeue(claimed)
             return None
+        if isinstance(outcome, Output) and claimed.kind == "remake" and Note.NOT_SMALLER in outcome.notes:
+            outcome = StageFailed(Note.NOT_SMALLER.message)  # the file in force, which was paid for, stays
         if isinstance(outcome, Exception):
             message = error_message(outcome, claimed.stage, f"job {claimed.job.id}")
             return await self._stored_stages.record_failed(claimed, message)

@@ -46,7 +46,8 @@ class WorkItem(Struct, frozen=True):
     """The input of a stage for one picture. `path` is the original file, which no stage changes.
 
     The path is given as bytes, because the name of a folder need not be text. `record` is what `read_file`
-    in `pipeline.py` read; without it, a stage reads the file again.
+    in `pipeline.py` read; without it, a stage reads the file again. `translated` is the text that is to be translated;
+    None has the picture described. `bytes_to_beat` is the size of the smallest file that there is already.
     """
 
     path: bytes

@@ -246,8 +246,9 @@ SET state = 'running', attempts = attempts + 1, started_at = :at,
     started_seq = (SELECT coalesce(max(started_seq), 0) + 1 FROM stages)
 WHERE id = (
     SELECT next.id FROM accounts CROSS JOIN stages AS next ON next.id = (
-        SELECT id FROM stages
-        WHERE lane = :lane AND account_id = accounts.id AND state = 'pending' ORDER BY attempts, id LIMIT 1)
+        SELECT id FROM stages AS waiting
+        WHERE lane = :lane AND account_id = accounts.id AND state = 'pending' AND NOT ({waits_for_optimized})
+        ORDER BY attempts, id LIMIT 1)
     WHERE NOT EXISTS (
         SELECT 1 FROM ({running_in_lane}) AS others WHERE others.attempts > 1 OR next.attempts > 0)
     ORDER BY next.attempts, (

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from imgproc_local.codecs.jxl import without_loss
 from imgproc_local.domain.errors import (
@@ -82,6 +83,31 @@ def test_stages_run_at_once_within_the_limit_on_pixels(recorder: Recorder, pictu
         results = list(pool.map(lambda width_px: recorder.run(picture, width_px), (40, 40, 40, 90, 90, 40)))
     assert all(result.output is not None for results_of_one in results for result in results_of_one)
     assert (recorder.at_once, recorder.pixels_at_once <= PIXELS) == (2, True)
+
+
+@pytest.mark.parametrize("has_lanes", [False, True])
+def test_a_conversion_that_must_be_smaller_runs_after_the_optimization(
+    recorder: Recorder, picture: Path, tmp_path: Path, has_lanes: bool
+) -> None:
+    seen: list[tuple[StageName, int]] = []
+
+    def stage(name: StageName) -> Stage:
+        def run(work: WorkItem, check_stop: CheckStop) -> Output:
+            seen.append((name, work.bytes_to_beat))
+            (tmp_path / "made").write_bytes(b"made")
+            return Output(path=str(tmp_path / "made"))
+
+        return Stage(name, CODECS_LANE, run)
+
+    stages = (stage(StageName.OPTIMIZE), stage(StageName.CONVERT))
+    pipeline = replace(recorder.pipeline, stages=stages, lanes=recorder.lanes if has_lanes else None)
+    read, parts = ReadPicture(ImageInfo(Format.JPEG, 1, 1), b""), []
+    for operation in (Operation.PROCESS, Operation.CONVERT):
+        plan = Plan(operation, only_smaller=True)
+        parts += run_stages(pipeline, plan, picture, "a.jpg", read, tuple(StageName))
+    run_stages(pipeline, plan, picture, "a.jpg", read, tuple(StageName), parts)
+    original, optimized = len(b"a picture"), len(b"made")
+    assert seen[1:] == [(StageName.CONVERT, each) for each in (optimized, original, optimized)]
 
 
 def test_a_large_picture_is_not_overtaken_for_ever() -> None:

@@ -51,8 +51,9 @@ def _check_credits(rows: sqlite3.Connection) -> None:
     _none(
         rows,
         """SELECT job_id, -sum(amount) AS paid,
-            (SELECT coalesce(sum(price), 0) FROM stages WHERE stages.job_id = ledger.job_id AND state = 'done') AS due
-        FROM ledger WHERE job_id IN (SELECT id FROM jobs) AND stage NOT LIKE 'regenerate-%'
+            (SELECT coalesce(sum(price), 0) FROM stages WHERE stages.job_id = ledger.job_id AND state = 'done'
+                AND coalesce(notes, '') NOT LIKE '%"not_smaller"%') AS due
+        FROM ledger WHERE job_id IN (SELECT id FROM jobs) AND stage NOT LIKE 're%-%'
         GROUP BY job_id HAVING paid <> due""",
     )
     _none(rows, "SELECT job_id, stage, kind FROM ledger WHERE job_id IS NOT NULL GROUP BY 1, 2, 3 HAVING count(*) > 1")
@@ -80,7 +81,17 @@ def _check_results(rows: sqlite3.Connection) -> None:
     _none(
         rows,
         """SELECT job_id, name FROM stages
-        WHERE state = 'done' AND (name = 'analyze') <> (output_sha256 IS NULL)""",
+        WHERE state = 'done'
+            AND (name = 'analyze' OR coalesce(notes, '') LIKE '%"not_smaller"%') <> (output_sha256 IS NULL)""",
+    )
+    _none(  # a converted picture is there at all widths below its own, or at none
+        rows,
+        """SELECT jobs.id, widths, (SELECT group_concat(width) FROM variants WHERE job_id = jobs.id)
+        FROM jobs LEFT JOIN stages ON job_id = jobs.id AND name = 'convert' AND output_sha256 NOT NULL
+        WHERE (SELECT count(*) FROM variants WHERE job_id = jobs.id) <> (
+            SELECT count(*) FROM json_each(widths) WHERE job_id NOT NULL AND value < min(
+                coalesce(max_width_px, 65535),
+                json_extract(info, iif(json_extract(info, '$.orientation') >= 5, '$.height_px', '$.width_px'))))""",
     )
     translated = rows.execute(
         """SELECT jobs.id, languages, state, (SELECT json_group_array(language_code) FROM

@@ -118,6 +118,7 @@ class Fleet:
             form["languages"] = rng.choice([["en"], ["de", "fr"], ["en", "ja", "ar"]])
         if operation in ("convert", "process"):
             form["format"] = rng.choice(["webp", "avif"])
+            form |= {"widths": rng.choice(["", "16,40"]), "only_smaller": rng.choice(["true", "false"])}
         if rng.random() < 0.5:
             # half of the uploads have their own content: bytes after the end of a JPEG are not part of the picture
             picture += b"\0" * (next(self._numbers) % 1000 + 1) if name.endswith(".jpg") else b""

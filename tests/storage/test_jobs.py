@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from imgproc_local.domain.errors import QueueFull
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.job import Job, Status, StoredFile
-from imgproc_local.domain.plan import Operation, Remake, RemakeItem
-from imgproc_local.domain.result import NeedsTextReason, NewTexts, StoredText, TextName, TextSource, Translation
+from imgproc_local.domain.job import Job, StageName, Status, StoredFile
+from imgproc_local.domain.plan import Operation, Plan, Remake, RemakeItem
+from imgproc_local.domain.result import NeedsTextReason, NewTexts, Note, StoredText, TextName, TextSource, Translation
 from imgproc_local.storage.accounts import Keys
 from imgproc_local.storage.jobs import MaxAge, Retention
 from imgproc_local.storage.stages import MAX_ATTEMPTS
@@ -44,6 +44,32 @@ async def test_a_final_job_never_changes_again(store: Store) -> None:
     assert await store.stages.recover() == (0, 0)
     assert await store.stages.claim("codecs") is None
     assert await store.jobs.get(final.id) == final
+
+
+async def test_a_conversion_that_must_be_smaller_waits_for_the_optimized_file_and_costs_nothing_if_it_is_not(
+    store: Store,
+) -> None:
+    before = await store.balance()
+    await store.submit(Operation.PROCESS, plan=Plan(Operation.PROCESS, only_smaller=True))
+    first = await store.stages.claim("codecs")
+    assert await store.stages.claim("codecs") is None
+    await store.submit()
+    other = await store.stages.claim("codecs")
+    assert first is not None
+    assert other is not None
+    assert other.job.id != first.job.id, "other jobs go on"
+    await store.stages.record_done(first, StoredFile("b" * 64, 900, Format.JPEG), ())
+    second = await store.stages.claim("codecs")
+    assert second is not None
+    assert (second.stage, second.plan.only_smaller, second.job.only_smaller) == (StageName.CONVERT, True, True)
+    assert await store.stages.recover() == (2, 0)  # a killed service has not decided
+    second = await store.stages.claim("codecs")
+    assert second is not None
+    done = await store.stages.record_done(second, None, (), notes=[Note.NOT_SMALLER])
+    assert done is not None
+    assert (done.file("converted"), done.notes("converted")) == (None, (Note.NOT_SMALLER,))
+    spent = PRICES[StageName.ANALYZE] + 2 * PRICES[StageName.OPTIMIZE]
+    assert before - await store.balance() == spent
 
 
 async def test_the_record_of_an_upload_is_stored_until_its_last_stage_ends(store: Store) -> None:

@@ -26,9 +26,9 @@ export const SHOWS = {
   accepted: { label: "Accepted", includes: ({ review }) => review === "accepted" },
   edited: { label: "Edited", includes: ({ review }) => review === "edited" },
   failed: { label: "Failed", includes: ({ state }) => state === "failed" },
-  larger: { label: "WebP/AVIF larger", includes: ({ larger }) => larger },
   open: { label: "In progress", includes: isOpen },
   done: { label: "Done", includes: ({ state }) => state === "done" },
+  larger: { label: "Converted is larger", includes: ({ larger }) => larger },
 };
 
 const compareTexts = (a, b) => (a < b ? -1 : a > b ? 1 : 0);

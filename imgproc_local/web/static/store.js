@@ -77,7 +77,7 @@ function pictureFrom(job) {
   const image = sent.value.size === 0 ? job.image : { ...job.image, translations: job.image.translations.map((translation) => withSent(job.job_id, translation)) };
   const { details } = image;
   const sizes = [image.optimized_size, image.converted_size].filter((size) => size !== null);
-  const larger = image.optimized_size !== null && image.converted_size !== null && image.converted_size >= image.optimized_size;
+  const larger = details.converted_notes.some(({ code }) => code === "larger_than_optimized");
   const createdAt = Date.parse(details.created_at);
   return {
     id: job.job_id,
