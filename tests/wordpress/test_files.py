@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.support import pictures
 from tests.support.service import Running
@@ -43,6 +44,29 @@ $state = Imgproc_Local_Queue::state( $args['id'] );
 $image = array( 'id' => 'x', 'converted_format' => 'php', 'converted_size' => 5 );
 return Imgproc_Local_Files::add_copies( $args['id'], new Imgproc_Local_Client(), $image, $state );
 """
+LARGER_COPY = """
+add_filter( 'pre_http_request', function ( $answer, $options ) {
+    $content = str_repeat( 'x', 1000000 );
+    file_put_contents( $options['filename'], $content );
+    return array(
+        'headers'  => array( 'etag' => hash( 'sha256', $content ) ),
+        'body'     => '',
+        'response' => array( 'code' => 200 ),
+        'filename' => $options['filename'],
+    );
+}, 99, 2 );
+$state = Imgproc_Local_Queue::state( $args['id'] );
+$image = array( 'id' => 'x', 'converted_format' => 'webp', 'converted_size' => 5 );
+Imgproc_Local_Files::add_copies( $args['id'], new Imgproc_Local_Client(), $image, $state );
+Imgproc_Local_Queue::save( $args['id'], $state );
+return $state['files'];
+"""
+SERVED = """
+wp_set_current_user( 1 );
+set_current_screen( 'upload' );
+return Imgproc_Local_Library::add_field( array(), get_post( $args['id'] ) )['imgproc_local']['tr'];
+"""
+"""The panel of an image, as HTML."""
 
 
 @pytest.mark.parametrize("size", [(2800, 1800), (1200, 900)], ids=["scaled", "as uploaded"])
@@ -101,6 +125,33 @@ def test_a_service_can_not_choose_the_ending_of_a_file(site: Site) -> None:
     (number,) = site.add_pictures({"ending.jpg": pictures.jpeg(seed=35)})
     site.php(HOSTILE_SERVICE, id=number)
     assert [file.name for file in site.uploads.rglob("*.php*")] == []
+
+
+def test_a_copy_that_would_be_larger_costs_no_credit(site: Site, service: Running) -> None:
+    noise = Image.effect_noise((160, 120), 100).convert("RGB")
+    (number,) = site.add_pictures({"coarse.jpg": pictures.encoded(noise, quality=20)})
+    _, before = jobs_and_balance(service)
+    queue(site, [number])
+    assert wait_finished(site, [number]) == {number: "done"}
+    assert before - jobs_and_balance(service)[1] == 2, "for the text and the optimized file"
+    assert "as WEBP it would not be smaller" in site.php(SERVED, id=number)
+
+
+def test_a_copy_that_is_larger_is_never_served(site: Site, service: Running) -> None:
+    (number,) = site.add_pictures({"larger.jpg": pictures.jpeg(320, 240, seed=36)})
+    post = insert_into_post(site, number, "larger")
+    assert "larger.jpg" not in site.php(LARGER_COPY, id=number), "made anew after the plugin has read its size"
+    assert "as WEBP it would not be smaller" in site.php(SERVED, id=number)
+    copy = site.uploads / "larger.jpg.webp"
+    assert not copy.exists()
+    copy.write_bytes(bytes(1_000_000))
+    record = {"larger.jpg": {"copy": copy.name, "bytes": (site.uploads / "larger.jpg").stat().st_size}}
+    state = "array( 'files' => $args['files'] ) + Imgproc_Local_Queue::state( $args['id'] )"
+    site.php(f"return Imgproc_Local_Queue::save( $args['id'], {state} );", id=number, files=record)
+    assert not [each for each in addresses(shown(site, post, number, WEBP)) if each.endswith(copy.name)]
+    copy.write_bytes(bytes(10))
+    assert [each for each in addresses(shown(site, post, number, WEBP)) if each.endswith(copy.name)]
+    assert "a smaller copy as WEBP" in site.php(SERVED, id=number)
 
 
 def test_files_of_other_types_are_skipped(site: Site, service: Running) -> None:

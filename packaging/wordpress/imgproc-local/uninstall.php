@@ -13,7 +13,7 @@ foreach ( array( 'settings', 'files', 'queue', 'worker', 'attachment' ) as $imgp
 }
 
 /**
- * Removes options, post meta and cron events from one site. If the settings say so, also removes its WebP and AVIF files
+ * Removes options, post meta and cron events from one site. If the settings say so, also removes its copies in modern formats
  * and puts kept originals back.
  */
 function imgproc_local_uninstall_site() {

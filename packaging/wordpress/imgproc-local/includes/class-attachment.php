@@ -131,7 +131,7 @@ final class Imgproc_Local_Attachment {
 	 * @param int   $attachment_id Attachment.
 	 * @param array $args          Arguments of Imgproc_Local_Queue::add().
 	 * @param array $state         State of the attachment.
-	 * @return array|WP_Error With path, operation, fields, options (a hash of operation and fields without the context), sha256, key (the Idempotency-Key), published_bytes and published_sha256.
+	 * @return array|WP_Error With path, operation, fields, options (a hash of operation and fields without the context and what only saves credits), sha256, key (the Idempotency-Key), published_bytes and published_sha256.
 	 */
 	public static function request( $attachment_id, array $args, array $state ) {
 		$check = self::check( $attachment_id );
@@ -161,11 +161,14 @@ final class Imgproc_Local_Attachment {
 		if ( in_array( $operation, array( 'convert', 'process' ), true ) ) {
 			$format           = Imgproc_Local_Settings::get( 'format' );
 			$fields['format'] = '' === $format ? 'webp' : $format;
+			if ( 'convert' === $operation || Imgproc_Local_Settings::get( 'optimize' ) ) { // A larger copy would never be served.
+				$fields['only_smaller'] = 'true';
+			}
 		}
 		$fields['project_name'] = substr( (string) wp_parse_url( home_url(), PHP_URL_HOST ), 0, 255 );
 
 		$sha256  = hash_file( 'sha256', $path );
-		$options = $operation . '|' . wp_json_encode( array_diff_key( $fields, array( 'context' => '' ) ) );
+		$options = $operation . '|' . wp_json_encode( array_diff_key( $fields, array_flip( array( 'context', 'only_smaller' ) ) ) );
 		return array(
 			'path'             => $path,
 			'operation'        => $operation,
@@ -310,7 +313,7 @@ final class Imgproc_Local_Attachment {
 	 * @return array
 	 */
 	public static function with_files_of( array $twin, array $state ) {
-		$fields = array( 'files', 'originals', 'original_bytes', 'published_sha256', 'replaced', 'done_options' );
+		$fields = array( 'files', 'larger_as', 'originals', 'original_bytes', 'published_sha256', 'replaced', 'done_options' );
 		return array_merge( $state, array_intersect_key( $twin, array_flip( $fields ) ) );
 	}
 

@@ -161,7 +161,7 @@ final class Imgproc_Local_Display {
 			return array();
 		}
 		return array_filter(
-			array( 'image/webp', 'image/avif' ),
+			substr_replace( array_keys( Imgproc_Local_Files::FORMATS ), 'image/', 0, 0 ),
 			function ( $type ) use ( $accept ) {
 				return false !== strpos( $accept, $type ) && ! preg_match( "#$type\s*;\s*q=0(\.0*)?\s*(,|$)#", $accept );
 			}

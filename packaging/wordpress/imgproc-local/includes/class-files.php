@@ -9,7 +9,8 @@ defined( 'ABSPATH' ) || exit;
 
 /**
  * Replaces and adds files below the uploads folder. No published address ever changes: a replaced file keeps its name,
- * and a copy has its source’s name with .webp or .avif appended, after a number if another file has that name.
+ * and a copy has its source’s name with the extension of its format appended, after a number if another file has that
+ * name.
  */
 final class Imgproc_Local_Files {
 
@@ -19,9 +20,12 @@ final class Imgproc_Local_Files {
 	const PARTIAL = '.imgproc-local-partial';
 
 	/**
-	 * Formats of copies, which are also their file extensions.
+	 * Formats of copies, which are also their file extensions and the ends of their MIME types, with their names.
 	 */
-	const FORMATS = array( 'webp', 'avif' );
+	const FORMATS = array(
+		'webp' => 'WebP',
+		'avif' => 'AVIF',
+	);
 
 	/**
 	 * Folder of the kept originals, below the uploads folder.
@@ -92,7 +96,7 @@ final class Imgproc_Local_Files {
 	/**
 	 * Adds copies of the published file and its smaller sizes in the modern format, where the copy has fewer bytes. The
 	 * copy of the published file comes from the service; WordPress writes those of the smaller sizes, in WebP if it can’t
-	 * write AVIF.
+	 * write the other format.
 	 *
 	 * @param int                  $attachment_id Attachment.
 	 * @param Imgproc_Local_Client $client        Client of the job.
@@ -114,7 +118,7 @@ final class Imgproc_Local_Files {
 			}
 		}
 
-		$is_modern = $image && in_array( $image['converted_format'], self::FORMATS, true ); // The service’s answer becomes a file extension: allow no other.
+		$is_modern = $image && in_array( $image['converted_format'], array_keys( self::FORMATS ), true ); // The service’s answer becomes a file extension: allow no other.
 		if ( $is_modern && 'image/' . $image['converted_format'] !== $type && ! empty( $image['converted_size'] ) && $image['converted_size'] < filesize( $published ) ) {
 			$copy    = self::copy_name( $folder, wp_basename( $published ), $image['converted_format'], $state );
 			$partial = $folder . $copy . self::PARTIAL;
@@ -122,8 +126,16 @@ final class Imgproc_Local_Files {
 			if ( is_wp_error( $result ) ) {
 				return $result;
 			}
-			self::publish( $partial, $folder . $copy, $published );
-			self::record( $folder, wp_basename( $published ), $copy, $state );
+			if ( filesize( $partial ) < filesize( $published ) ) { // The result may have been made anew since the job was read.
+				self::publish( $partial, $folder . $copy, $published );
+				self::record( $folder, wp_basename( $published ), $copy, $state );
+			} else {
+				wp_delete_file( $partial );
+			}
+		}
+		if ( $image ) {
+			$is_served          = '' !== self::copy_of( $folder, wp_basename( $published ), $state['files'] );
+			$state['larger_as'] = $is_served || ! in_array( $type, array( 'image/jpeg', 'image/png' ), true ) ? '' : $format;
 		}
 		if ( '' === $format || empty( $meta['sizes'] ) || 'image/gif' === $type ) {
 			return true;
@@ -147,7 +159,7 @@ final class Imgproc_Local_Files {
 	/**
 	 * Whether WordPress can write a format.
 	 *
-	 * @param string $format webp or avif.
+	 * @param string $format One of FORMATS.
 	 * @return bool
 	 */
 	public static function can_write( $format ) {
@@ -159,7 +171,7 @@ final class Imgproc_Local_Files {
 	 *
 	 * @param string $source Path of the file.
 	 * @param string $target Path of the new file.
-	 * @param string $format webp or avif.
+	 * @param string $format One of FORMATS.
 	 * @return bool
 	 */
 	private static function encode( $source, $target, $format ) {
@@ -178,7 +190,8 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Name of the copy of a file, if there is one and the file has not changed since.
+	 * Name of the copy of a file, if there is one that is smaller, and the file has not changed since. A copy that is not
+	 * smaller is never served.
 	 *
 	 * @param string $folder Folder of the files, with a slash at its end.
 	 * @param string $name   Name of the file.
@@ -187,7 +200,8 @@ final class Imgproc_Local_Files {
 	 */
 	public static function copy_of( $folder, $name, array $files ) {
 		$is_current = isset( $files[ $name ] ) && file_exists( $folder . $files[ $name ]['copy'] )
-			&& file_exists( $folder . $name ) && filesize( $folder . $name ) === $files[ $name ]['bytes'];
+			&& file_exists( $folder . $name ) && filesize( $folder . $name ) === $files[ $name ]['bytes']
+			&& filesize( $folder . $files[ $name ]['copy'] ) < $files[ $name ]['bytes'];
 		return $is_current ? $files[ $name ]['copy'] : '';
 	}
 
@@ -200,7 +214,7 @@ final class Imgproc_Local_Files {
 	 * @return bool
 	 */
 	public static function is_copy_name( $copy, $name ) {
-		return wp_basename( $name ) === $name && 1 === preg_match( '/^' . preg_quote( $name, '/' ) . '(-\d+)?\.(webp|avif)$/D', $copy );
+		return wp_basename( $name ) === $name && 1 === preg_match( '/^' . preg_quote( $name, '/' ) . '(-\d+)?\.(' . implode( '|', array_keys( self::FORMATS ) ) . ')$/D', $copy );
 	}
 
 	/**
@@ -254,7 +268,7 @@ final class Imgproc_Local_Files {
 	 */
 	public static function remove( $published, array $state ) {
 		$paths = array( $published . self::PARTIAL );
-		foreach ( self::FORMATS as $format ) {
+		foreach ( array_keys( self::FORMATS ) as $format ) {
 			$paths[] = "$published.$format" . self::PARTIAL;
 		}
 		foreach ( $state['files'] ?? array() as $file ) {
@@ -392,7 +406,7 @@ final class Imgproc_Local_Files {
 	 *
 	 * @param string $folder Folder of the files.
 	 * @param string $name   Name of the source.
-	 * @param string $format webp or avif.
+	 * @param string $format One of FORMATS.
 	 * @param array  $state  State of the attachment.
 	 * @return string
 	 */

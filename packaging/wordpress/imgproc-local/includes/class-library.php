@@ -471,7 +471,7 @@ final class Imgproc_Local_Library {
 		$state = Imgproc_Local_Queue::state( $id );
 		$saved = self::saved_cell( $id );
 		/* translators: %s: Size of a file with its unit. */
-		$html    = self::badge( $id ) . ( '' === $saved ? '' : '<p>' . sprintf( esc_html__( 'Saved: %s', 'imgproc-local' ), $saved ) . '</p>' );
+		$html    = self::badge( $id ) . ( '' === $saved ? '' : '<p>' . sprintf( esc_html__( 'Saved: %s', 'imgproc-local' ), $saved ) . '</p>' ) . self::served( $id, $state );
 		$pending = self::is_pending( $id );
 		if ( Imgproc_Local_Attachment::is_decorative( $id ) ) {
 			$html .= self::button( 'informative', __( 'Not decorative', 'imgproc-local' ) );
@@ -484,6 +484,22 @@ final class Imgproc_Local_Library {
 			$html .= self::button( 'decorative', __( 'Mark as decorative', 'imgproc-local' ) );
 		}
 		return sprintf( '<div class="imgproc-local-panel" id="imgproc-local-panel-%1$d" data-id="%1$d" tabindex="-1" role="group" aria-label="Imgproc Local"%2$s><p><strong>Imgproc Local</strong></p>%3$s</div>', $id, $pending ? ' data-pending' : '', $html );
+	}
+
+	/**
+	 * Returns which file visitors receive in full size, if an image has a copy or none because it would be larger.
+	 *
+	 * @param int   $id    The attachment.
+	 * @param array $state State of the attachment.
+	 * @return string Escaped HTML.
+	 */
+	private static function served( int $id, array $state ): string {
+		$published = (string) get_attached_file( $id );
+		$copy      = Imgproc_Local_Files::copy_of( trailingslashit( dirname( $published ) ), wp_basename( $published ), $state['files'] );
+		$format    = '' === $copy ? $state['larger_as'] ?? '' : pathinfo( $copy, PATHINFO_EXTENSION );
+		/* translators: %s: WEBP or AVIF. */
+		$text = '' === $copy ? __( 'Visitors receive this file: as %s it would not be smaller.', 'imgproc-local' ) : __( 'Visitors receive a smaller copy as %s where their browser shows it.', 'imgproc-local' );
+		return '' === $format ? '' : '<p>' . esc_html( sprintf( $text, strtoupper( $format ) ) ) . '</p>';
 	}
 
 	/**

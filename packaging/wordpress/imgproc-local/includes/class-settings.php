@@ -144,7 +144,7 @@ final class Imgproc_Local_Settings {
 			$new[ $name ] = (bool) ( $input[ $name ] ?? $new[ $name ] );
 		}
 		if ( isset( $input['format'] ) ) {
-			$new['format'] = in_array( $input['format'], Imgproc_Local_Files::FORMATS, true ) ? $input['format'] : '';
+			$new['format'] = in_array( $input['format'], array_keys( Imgproc_Local_Files::FORMATS ), true ) ? $input['format'] : '';
 		}
 		return $new;
 	}
@@ -282,7 +282,7 @@ final class Imgproc_Local_Settings {
 		);
 		$files = array(
 			'keep_originals' => __( 'Keep the originals of replaced files', 'imgproc-local' ),
-			'remove_files'   => __( 'When the plugin is deleted, remove its WebP and AVIF files and put kept originals back', 'imgproc-local' ),
+			'remove_files'   => __( 'When the plugin is deleted, remove its copies in modern formats and put kept originals back', 'imgproc-local' ),
 		);
 		?>
 		<div class="wrap">
@@ -351,8 +351,8 @@ final class Imgproc_Local_Settings {
 	 */
 	private static function show_format() {
 		echo '<select id="imgproc-local-format" name="imgproc_local_settings[format]"><option value="">' . esc_html__( 'None', 'imgproc-local' ) . '</option>';
-		foreach ( Imgproc_Local_Files::FORMATS as $format ) {
-			printf( '<option value="%s"%s>%s</option>', esc_attr( $format ), selected( self::get( 'format' ), $format, false ), 'webp' === $format ? 'WebP' : 'AVIF' );
+		foreach ( Imgproc_Local_Files::FORMATS as $format => $name ) {
+			printf( '<option value="%s"%s>%s</option>', esc_attr( $format ), selected( self::get( 'format' ), $format, false ), esc_html( $name ) );
 		}
 		echo '</select><p class="description">' . esc_html__( 'Sent to browsers that accept it, where it is smaller. A cache of whole pages has to respect “Vary: Accept”.', 'imgproc-local' ) . '</p>';
 	}
