@@ -10,24 +10,25 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.formats import FORMATS, max_local_bytes
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import ServiceError, StorageFailed
+from imgproc_local.domain.errors import ServiceError, StorageFailed, UploadTooLarge
 from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.image import Format, NamePeople
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import ACCEPTED_LOCALLY, Plan, target_score
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Note, RoleSuggestion, Translation, conversion_notes
-from imgproc_local.engine.pipeline import Pipeline, StageResult
+from imgproc_local.engine.pipeline import Pipeline, ReadPicture, StageResult, run_stages
 from imgproc_local.engine.results import TextsWork, write_texts
-from imgproc_local.system.files import hash_file, open_own_file
+from imgproc_local.system.files import hash_file, is_disk_full, open_own_file
 
 MANIFEST_FILE = ".imgproc-local.manifest.jsonl"
 """The manifest of `process`, in its output folder. `ManifestLine` is one line of it, after `MANIFEST_HEADER`."""
@@ -198,6 +199,25 @@ def stored_records(folder: Path) -> Iterator[ManifestLine | None]:
             yield record if record is not None and all(_is_inside(path) for path in record.paths) else None
 
 
+def require_size(size_bytes: int, head: bytes, config: Config) -> None:
+    """Raises: UploadTooLarge, for a picture with these first bytes that is larger than the settings allow."""
+    most_bytes = max_local_bytes(head, config.max_upload_bytes)
+    if size_bytes > most_bytes:
+        raise UploadTooLarge(
+            f"Expected at most {most_bytes:,} bytes (setting max_upload_bytes), but the file has more."
+        )
+
+
+@contextmanager
+def writing_to(place: str) -> Iterator[None]:
+    """Raises the errors of the operating system inside the block as StorageFailed, about the `place` of the results."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"The {place} can't be written ({error.strerror or error})."
+        raise StorageFailed(f"The disk of the {place} is full." if is_disk_full(error) else problem) from error
+
+
 def _is_inside(path: str) -> bool:
     """Whether a path of a record stays in the output folder. The folder may come from somebody else."""
     return ".." not in Path(path).parts and not Path(path).anchor and "\0" not in path
@@ -259,27 +279,33 @@ class Made(Struct, frozen=True):
     @property
     def replaced(self) -> set[Kind]:
         """The kinds of earlier results that these take the place of. A sidecar is outdated by new texts."""
-        return {*(file.kind for file in self.files), *(("sidecar",) if self.texts else ())}
+        return {*self.notes, *(("sidecar",) if self.texts else ()), *(file.kind for file in self.files)}
 
 
 def make_results(
     pipeline: Pipeline,
     request: BatchRequest,
-    name: PurePath,
+    name: str,
     original: Path,
-    original_format: Format,
-    results: Collection[StageResult],
+    read: ReadPicture,
     folder: Path,
+    described: StageResult | None = None,
 ) -> Made:
-    """The results of a picture that was called `name`, from those of its stages.
+    """Run the stages of a picture that was called `name`, and put their results together.
 
-    The files lie in `folder`, except that `original` itself stands for an output that keeps it. Raises: StorageFailed,
-    OSError.
+    The files lie in `folder`, except that `original` itself stands for an output that keeps it. `described` is the
+    result of the analyze stage if that was run before. Raises: StorageFailed, OSError.
     """
+    from imgproc_local.codecs.alt_texts import FileTexts, sidecar, texts_to_write
+
+    wanted = [stage for stage in StageName if stage is not StageName.ANALYZE or described is None]
+    results = [] if described is None else [described]
+    for plan in request.plans:
+        results += run_stages(pipeline, plan, original, name, read, wanted, results)
     done = [result.output for result in results if result.output is not None]
     errors: list[tuple[str | None, str]] = [(each.stage.value, each.error) for each in results if each.output is None]
     texts = next((output.texts for output in done if output.texts), ())
-    files = list(_stage_files(name, original, original_format, results, folder))
+    files = list(_stage_files(PurePath(name), original, read.info.format, results, folder))
     if request.write_metadata and texts:
         for number, file in enumerate(files):
             try:
@@ -288,12 +314,17 @@ def make_results(
                 raise
             except ServiceError as error:
                 errors.append((None, f"The texts are not in the {file.kind} file: {error.message}"))
-    if request.sidecar and (content := _sidecar_content(texts)) is not None:
+    # without a text that a person or a model wrote, there is no sidecar
+    if request.sidecar and (file_texts := texts_to_write(texts)) != FileTexts():
         files.append(LocalFile("sidecar", folder / "sidecar", ".xmp"))
-        files[-1].path.write_bytes(content)
+        files[-1].path.write_bytes(sidecar(file_texts))
     removed = {kind for output in done for kind in output.removed}
     suggestion = next((output.suggestion for output in done if output.suggestion), None)
-    return Made(tuple(files), texts, tuple(sorted(removed)), tuple(errors), suggestion)
+    kinds: dict[StageName, Kind] = {StageName.OPTIMIZE: "optimized", StageName.CONVERT: "converted"}
+    notes = {kinds[each.stage]: each.output.notes for each in results if each.output and each.stage in kinds}
+    size = read.info.scaled_within(request.plans[0].max_width_px, request.plans[0].max_height_px)
+    size_px = (size.width_px, size.height_px) if size else read.info.display_size_px
+    return Made(tuple(files), texts, tuple(sorted(removed)), tuple(errors), suggestion, notes, size_px)
 
 
 def _stage_files(
@@ -334,15 +365,7 @@ def _with_texts(
     assert file.format is not None
     work = TextsWork(bytes(file.path.absolute()), file.format, tuple(texts), request.overwrite)
     written = write_texts(pipeline.workers, pipeline.timeout_s, work, pipeline.cancelled)
-    return written.rename(folder / f"{file.kind}-with-texts")
-
-
-def _sidecar_content(texts: Sequence[Translation]) -> bytes | None:
-    """The content of the XMP file with the texts; None if no person or model wrote one of them."""
-    from imgproc_local.codecs.alt_texts import FileTexts, sidecar, texts_to_write
-
-    file_texts = texts_to_write(texts)
-    return sidecar(file_texts) if file_texts != FileTexts() else None
+    return written.rename(folder / f"{file.kind}{file.width_px}-with-texts")
 
 
 def fallback_name(picture: PurePath, language: str) -> str:

@@ -14,14 +14,15 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+from imgproc_local import batch
 from imgproc_local.archive.stores import SourceObject, Store
-from imgproc_local.batch import BatchRequest, LocalFile, Made, ResultFile, Results, fallback_name, make_results
-from imgproc_local.codecs.picture.formats import HEAD_BYTES, max_local_bytes
+from imgproc_local.codecs.picture.formats import HEAD_BYTES
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import BadImage, StageTimedOut, StorageFailed, UnsupportedImage
+from imgproc_local.domain.errors import BadImage, StageTimedOut, StorageFailed, UnsupportedImage, UploadTooLarge
 from imgproc_local.domain.filename import archive_name
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
+from imgproc_local.domain.plan import STAGES
 from imgproc_local.domain.result import Translation
 from imgproc_local.engine.pipeline import Pipeline, ReadPicture, StageResult, run_stages
 from imgproc_local.system.files import encodable_text, hash_file, is_disk_full
@@ -37,7 +38,7 @@ class Problem(Struct, frozen=True):
     message: str
 
 
-class Row(Results, frozen=True, kw_only=True):
+class Row(batch.Results, frozen=True, kw_only=True):
     """What the last run that processed a picture did: its row in the manifest.
 
     `source` is its key: the path below SOURCE. `version` is the ETag of the object, or the size and modification time
@@ -71,7 +72,7 @@ class PendingPicture(Struct, frozen=True):
 class Tools(Struct, frozen=True):
     """What a worker process needs for every picture. `folder` is for temporary files."""
 
-    request: BatchRequest
+    request: batch.BatchRequest
     config: Config
     pipeline: Pipeline
     source: Store
@@ -89,29 +90,28 @@ def process_picture(tools: Tools, pending: PendingPicture) -> Row:
     Raises: StorageFailed, if the disk of the temporary files or the target is full or can't be written. This says
         nothing about the picture, so it is not recorded as failed.
     """
-    picture, described = pending.picture, [] if pending.described is None else [pending.described]
+    picture, request = pending.picture, tools.request
     try:
         with _fetched(tools, picture) as (staged, sha256, read):
-            wanted = [stage for stage in StageName if not (described and stage is StageName.ANALYZE)]
-            results = described + _run_stages(tools, picture, staged, read, wanted)
-            row = structs.replace(
-                _new_row(picture, tools.request.options_hash),
-                sha256=sha256,
-                size_bytes=staged.stat().st_size,
-                format=read.info.format,
-            )
-            with _target_errors():
-                return _write(tools, pending, row, read.info.format, results, staged)
+            row = _new_row(picture, request.options_hash)
+            size_bytes = staged.stat().st_size
+            row = structs.replace(row, sha256=sha256, size_bytes=size_bytes, format=read.info.format)
+            with batch.writing_to("target"):
+                made = batch.make_results(
+                    tools.pipeline, request, _name(picture), staged, read, staged.parent, pending.described
+                )
+                return _write(tools, pending, row, made)
     except _Failed as failed:
-        with _target_errors():
-            return failed_row(pending, tools.request.options_hash, tools.target, *failed.args)
+        with batch.writing_to("target"):
+            return failed_row(pending, request.options_hash, tools.target, *failed.args)
 
 
 def describe_picture(tools: Tools, picture: SourceObject) -> StageResult:
     """The result of the analyze stage. Raises: StorageFailed, if the disk of the temporary files is full."""
     try:
         with _fetched(tools, picture) as (staged, _, read):
-            return _run_stages(tools, picture, staged, read, [StageName.ANALYZE])[0]
+            plan = next(plan for plan in tools.request.plans if StageName.ANALYZE in STAGES[plan.operation])
+            return run_stages(tools.pipeline, plan, staged, _name(picture), read, [StageName.ANALYZE])[0]
     except _Failed as failed:  # the task that makes the files fails in the same way, and its row says so
         return StageResult(StageName.ANALYZE, None, failed.args[0], 0.0)
 
@@ -138,56 +138,42 @@ def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, R
 
     Raises: _Failed; StorageFailed.
     """
-    accepted = tools.request.accepted
     with tempfile.TemporaryDirectory(dir=tools.folder) as folder:
         staged = Path(folder, "source")
         try:
-            max_bytes = tools.config.max_upload_bytes
-            if picture.size_bytes > max_bytes:
+            if picture.size_bytes > tools.config.max_upload_bytes:
                 with tools.source.open(picture.key) as file:
-                    max_bytes = max_local_bytes(file.read(HEAD_BYTES), max_bytes)
-            if picture.size_bytes > max_bytes:
-                message = f"Expected at most {max_bytes:,} bytes (setting max_upload_bytes), but the file has more."
-                raise _Failed(message)
+                    batch.require_size(picture.size_bytes, file.read(HEAD_BYTES), tools.config)
             sha256 = tools.source.fetch(picture.key, staged)
+            read = tools.pipeline.reader.read(staged, tools.request.accepted)
         except OSError as error:
             if is_disk_full(error):
                 raise StorageFailed("The disk for temporary files of a worker is full.") from error
             message = f"It can't be read: {str(error.strerror or error).rstrip('.')}."
             raise _Failed(message) from error
-        try:
-            read = tools.pipeline.reader.read(staged, accepted)
         except UnsupportedImage as error:
             raise _Failed(error.message, "skipped") from None
-        except (BadImage, StageTimedOut) as error:
+        except (BadImage, StageTimedOut, UploadTooLarge) as error:
             raise _Failed(error.message) from None
         yield staged, sha256, read
 
 
-def _run_stages(
-    tools: Tools, picture: SourceObject, staged: Path, read: ReadPicture, wanted: Collection[StageName]
-) -> list[StageResult]:
-    name = PurePosixPath(picture.key).name
-    plans = tools.request.plans
-    return [result for plan in plans for result in run_stages(tools.pipeline, plan, staged, name, read, wanted)]
+def _name(picture: SourceObject) -> str:
+    return PurePosixPath(picture.key).name
 
 
 # ---- writing ----
 
 
-def _write(
-    tools: Tools, pending: PendingPicture, row: Row, picture_format: Format, results: list[StageResult], staged: Path
-) -> Row:
+def _write(tools: Tools, pending: PendingPicture, row: Row, made: batch.Made) -> Row:
     """Write the results to the target in place of earlier ones, and return the row with them.
 
     Earlier results remain if the picture failed without any new file, and if no new file takes their place. Raises:
-    OSError of the target; StorageFailed.
+    OSError.
     """
-    key, earlier, request = pending.picture.key, pending.earlier, tools.request
-    made = make_results(
-        tools.pipeline, request, PurePosixPath(row.source), staged, picture_format, results, staged.parent
-    )
-    row = structs.replace(row, removed=made.removed, problems=tuple(Problem(*error) for error in made.errors))
+    key, earlier = pending.picture.key, pending.earlier
+    problems = tuple(Problem(*error) for error in made.errors)
+    row = structs.replace(row, removed=made.removed, problems=problems, notes=made.notes)
     if row.problems:
         row = structs.replace(row, outcome="failed")
         if not made.files:
@@ -202,13 +188,13 @@ def _write(
     if row.translations:
         name = row.translations[0].seo_filename
     else:
-        name = archive_name(fallback_name(PurePosixPath(key), request.languages[0]), key)
+        name = archive_name(batch.fallback_name(PurePosixPath(key), tools.request.languages[0]), key)
     for file in made.files:
         row = _with_written(tools.target, row, file, str(PurePosixPath(key).with_name(name + file.ending)))
     return row
 
 
-def _with_earlier_results(row: Row, earlier: Row | None, target: Store, made: Made | None = None) -> Row:
+def _with_earlier_results(row: Row, earlier: Row | None, target: Store, made: batch.Made | None = None) -> Row:
     """The row with the texts of an earlier run, and with its results that remain in the target.
 
     These are all that still exist, also if the user has edited them, except those that the new ones in `made` replace;
@@ -227,6 +213,8 @@ def _with_earlier_results(row: Row, earlier: Row | None, target: Store, made: Ma
         suggestion=earlier.suggestion,
         removed=tuple(sorted(removed)),
         format=row.format or earlier.format,
+        notes={kind: notes for kind, notes in earlier.notes.items() if kind in remaining} | row.notes,
+        variants=tuple(each for each in earlier.variants if "converted" in remaining and target.exists(each.path)),
         **remaining,
     )
 
@@ -237,7 +225,7 @@ def _recorded(text: Translation, key: str) -> Translation:
     return structs.replace(text, seo_filename=archive_name(text.seo_filename, key), seo_alt_text=alt_text)
 
 
-def _remove_results(target: Store, earlier: Row, remaining: Collection[ResultFile]) -> None:
+def _remove_results(target: Store, earlier: Row, remaining: Collection[batch.ResultFile]) -> None:
     """Delete results of an earlier run, except those that remain or were edited since. Raises: OSError."""
     for file in earlier.files:
         with suppress(FileNotFoundError):
@@ -245,22 +233,11 @@ def _remove_results(target: Store, earlier: Row, remaining: Collection[ResultFil
                 target.remove(file.path)
 
 
-def _with_written(target: Store, row: Row, result: LocalFile, path: str) -> Row:
+def _with_written(target: Store, row: Row, result: batch.LocalFile, path: str) -> Row:
     """The row after a result was written; with a problem if the path is taken by another file. Raises: OSError."""
     sha256 = hash_file(result.path)
     if target.create(path, result.path) or target.sha256(path) == sha256:
-        file: Any = ResultFile(encodable_text(path), sha256, result.path.stat().st_size, result.format)
-        return structs.replace(row, **{result.kind: file})
+        return result.added_to(row, encodable_text(path))
     message = f"{path} exists, and was edited or is not a result of this archive. Rename it, and run the command again."
     problems = (*row.problems, Problem(None, message))
     return structs.replace(row, outcome="failed", problems=problems)
-
-
-@contextmanager
-def _target_errors() -> Iterator[None]:
-    """Raises the errors of the target as StorageFailed."""
-    try:
-        yield
-    except OSError as error:
-        what = "The target is full" if is_disk_full(error) else "The target can't be written"
-        raise StorageFailed(f"{what} ({error.strerror or error}).") from error

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from imgproc_local.batch import MANIFEST_FILE, STATE_FOLDER, stored_records
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.system.files import fsync_folder, open_own_file, path_inside, rename_to_new
+from imgproc_local.system.files import copy_durably, fsync_folder, open_own_file, path_inside, rename_to_new
 
 log = logging.getLogger(__name__)
 
@@ -156,8 +156,7 @@ class LocalStore(Store):
     def create(self, key: str, file: Path) -> bool:
         target = path_inside(self._root, key)
         try:
-            with self._copied(file) as copy:
-                target.parent.mkdir(parents=True, exist_ok=True)
+            with self._copied(file, target.parent) as copy:
                 rename_to_new(copy, target)
         except FileExistsError:
             return False
@@ -165,8 +164,7 @@ class LocalStore(Store):
 
     def put(self, key: str, file: Path) -> None:
         target = path_inside(self._root, key)
-        with self._copied(file) as copy:
-            target.parent.mkdir(parents=True, exist_ok=True)
+        with self._copied(file, target.parent) as copy:
             copy.replace(target)
         fsync_folder(target.parent)
 
@@ -181,16 +179,13 @@ class LocalStore(Store):
         path_inside(self._root, key).unlink()
 
     @contextmanager
-    def _copied(self, file: Path) -> Iterator[Path]:
-        """A copy of `file` in the hidden folder. It is deleted unless the block renames it."""
+    def _copied(self, file: Path, folder: Path) -> Iterator[Path]:
+        """A copy of `file` in the hidden folder. It is deleted unless the block moves it to `folder`, which exists."""
         copy = path_inside(self._root, f"{_UNFINISHED_FOLDER}/{secrets.token_hex(8)}")
         copy.parent.mkdir(parents=True, exist_ok=True)
+        copy_durably(file, copy)
         try:
-            with file.open("rb") as content, copy.open("xb") as output:
-                while chunk := content.read(_READ_BYTES):
-                    output.write(chunk)
-                output.flush()
-                os.fsync(output.fileno())
+            folder.mkdir(parents=True, exist_ok=True)
             yield copy
         finally:
             copy.unlink(missing_ok=True)

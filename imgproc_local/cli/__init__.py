@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import importlib
 import os
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
 from imgproc_local import __version__
-from imgproc_local.cli.options import DATA_DIR_HELP, air_gapped_option
+from imgproc_local.cli.help import Group
+from imgproc_local.cli.options import general_options
 from imgproc_local.cli.output import Refused, flush_output
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.system.files import is_disk_full
 
-COMMANDS = {
-    "serve": "serve:command",
-    "process": "process:command",
-    "archive": "archive:command",
-    "sign-in": "access:sign_in",
-    "sessions": "access:sessions",
-    "keys": "access:keys",
-    "credits": "access:credits_",
-    "models": "models:command",
-    "doctor": "doctor:doctor",
-    "verify": "doctor:verify",
-    "backup": "data:backup",
-    "restore": "data:restore",
-    "prune": "data:prune",
-    "config": "data:settings",
+_SECTIONS = {
+    "Process pictures": {"process": "process:command", "archive": "archive:command"},
+    "Run the service": {
+        "serve": "serve:command",
+        "sign-in": "access:sign_in",
+        "sessions": "access:sessions",
+        "keys": "access:keys",
+        "credits": "access:credits_",
+        "config": "data:settings",
+        "health": "health:health",
+    },
+    "Take care of the data": {
+        "doctor": "doctor:doctor",
+        "verify": "doctor:verify",
+        "backup": "data:backup",
+        "restore": "data:restore",
+        "prune": "data:prune",
+    },
+    "Vision models": {"models": "models:command"},
 }
-"""Each command, its module and its name there, in the order of `--help`."""
+"""Each section of the help page with its commands: their modules, and their names there."""
+COMMANDS = {name: place for commands in _SECTIONS.values() for name, place in commands.items()}
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(Group):
     """Imports a command when it is called or listed, so that `keys list` does not load the web server."""
+
+    sections: ClassVar = _SECTIONS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -48,13 +56,6 @@ class _LazyGroup(click.Group):
         module, _, name = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(f"imgproc_local.cli.{module}"), name)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and (near := difflib.get_close_matches(args[0], COMMANDS, n=1)):
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -75,14 +76,17 @@ class _LazyGroup(click.Group):
             raise
 
 
-@click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(cls=_LazyGroup, commands=COMMANDS, context_settings=_SETTINGS)
 @click.version_option(__version__, prog_name="imgproc-local")
-@click.option("--data-dir", metavar="DIR", help=DATA_DIR_HELP)
-@air_gapped_option
-@click.pass_context
-def main(ctx: click.Context, data_dir: str | None) -> None:
-    """Write SEO file names and alt texts for your images, make them smaller and convert them, on your own machine."""
-    ctx.ensure_object(dict)["data_dir"] = data_dir
+@general_options
+def main() -> None:
+    """Write SEO file names and alt texts for your images, make them smaller and convert them, on your own machine.
+
+    Examples:
+      imgproc-local process --languages en,de photos
+      imgproc-local serve
+      imgproc-local process --help
+    """
     _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

@@ -5,20 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from imgproc_local.cli.options import PictureFlags, data_dir_option, load_config, picture_options, request_for
-from imgproc_local.cli.output import (
-    EXIT_INTERRUPTED,
-    EXIT_PROBLEM,
-    EXIT_REFUSED,
-    Refused,
-    RunProgress,
-    interruptible,
-    printable,
-)
+from imgproc_local.cli import output
+from imgproc_local.cli.help import PictureCommand
+from imgproc_local.cli.options import PictureFlags, data_dir_option, load_settings, picture_options, request_for
+from imgproc_local.compose import core_count
 from imgproc_local.domain.errors import how_to_install
 from imgproc_local.system.files import is_disk_full
 
@@ -31,7 +25,7 @@ _MAX_SHOWN_FAILURES = 20
 """How many failed pictures are printed, so that an archive with a million of them does not fill a log."""
 
 
-@click.command("archive")
+@click.command("archive", cls=PictureCommand)
 @click.argument("source")
 @click.argument("target")
 @click.option(
@@ -52,14 +46,13 @@ _MAX_SHOWN_FAILURES = 20
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     source: str,
     target: str,
     workers: int | None,
     scheduler: str | None,
-    allow_open_tcp: bool,
     flags: PictureFlags,
-    limit: int | None,
-    data_dir: str | None,
+    **options: Any,
 ) -> None:
     """Process an archive of pictures on many workers.
 
@@ -70,36 +63,39 @@ def command(
     The same command again continues an interrupted run, and processes what is new, changed or failed.
 
     Exit code: 0 every picture is done, 1 some failed, 2 nothing was done, 130 interrupted.
-    """
-    from imgproc_local.compose import core_count
 
-    config = load_config(ctx, data_dir, effort=flags.effort, quality_target=flags.quality)
+    Examples:
+      imgproc-local archive /mnt/photos /mnt/results --workers 4
+      imgproc-local archive s3://photos s3://results --scheduler tls://dask:8786
+    """
+    config = load_settings(ctx, effort=flags.effort, quality_target=flags.quality).config
     if scheduler is not None and workers is not None:
         raise click.UsageError("--scheduler has its own workers: leave out --workers.")
     if config.compression_service != "local":
-        raise Refused("archive optimizes with the local codecs: set compression_service to 'local'.")
+        raise output.Refused("archive optimizes with the local codecs: set compression_service to 'local'.")
     if config.air_gapped:
-        raise Refused("archive connects to workers and object stores, so it can't be used in air-gapped mode.")
+        raise output.Refused("archive connects to workers and object stores, so it can't be used in air-gapped mode.")
     try:
         from imgproc_local.archive.run import Arguments, run_archive
     except ModuleNotFoundError as error:
-        raise Refused(f"{_HOW_TO_INSTALL} ({error.name} is missing)") from error
-    arguments = Arguments(source, target, workers or core_count(), scheduler, allow_open_tcp, limit)
+        raise output.Refused(f"{_HOW_TO_INSTALL} ({error.name} is missing)") from error
+    arguments = Arguments(source, target, workers or core_count(), scheduler, **options)
     stop = threading.Event()
-    progress, began_s = RunProgress(sys.stderr), time.monotonic()
+    progress, began_s = output.RunProgress(sys.stderr), time.monotonic()
     message = "Ending after the running tasks, if there are any. Press Ctrl+C again to stop at once."
 
     def report(row: Row, counts: Counts) -> None:
         if row.outcome == "failed" and counts.failed <= _MAX_SHOWN_FAILURES:
-            progress.print(printable(f"Failed: {row.source}: {row.problems[0].message}"))
+            progress.print(output.printable(f"Failed: {row.source}: {row.problems[0].message}"))
         progress.update(_progress_text(counts, time.monotonic() - began_s))
 
     try:
-        with progress.shown(), interruptible(stop, message):
+        with progress.shown(), output.interruptible(stop, message):
             request = request_for(flags, config, archive_names=True)
             counts = run_archive(arguments, request, config, report, stop)
     except ImportError as error:  # the message of fsspec names the package
-        raise Refused(f"The plug-in of fsspec for a URL is missing, which every worker needs too: {error}.") from error
+        missing = f"The plug-in of fsspec for a URL is missing, which every worker needs too: {error}."
+        raise output.Refused(missing) from error
     except OSError as error:
         if is_disk_full(error) or isinstance(error, PermissionError):  # reported in the same way for every command
             raise
@@ -108,15 +104,15 @@ def command(
         raise click.ClickException(f"The source or the target can't be used: {file}{reason}.") from error
     except KeyboardInterrupt:
         click.echo("Interrupted. The same command again continues the run.", err=True)
-        ctx.exit(EXIT_INTERRUPTED)
+        ctx.exit(output.EXIT_INTERRUPTED)
     _print_result(counts, target)
     if stop.is_set():
         click.echo("Interrupted. The same command again continues the run.", err=True)
-        ctx.exit(EXIT_INTERRUPTED)
+        ctx.exit(output.EXIT_INTERRUPTED)
     if not (counts.done or counts.failed or counts.unchanged):
         click.echo("There is no picture in SOURCE.", err=True)
-        ctx.exit(EXIT_REFUSED)
-    ctx.exit(EXIT_PROBLEM if counts.failed else 0)
+        ctx.exit(output.EXIT_REFUSED)
+    ctx.exit(output.EXIT_PROBLEM if counts.failed else 0)
 
 
 def _print_result(counts: Counts, target: str) -> None:
@@ -130,7 +126,7 @@ def _print_result(counts: Counts, target: str) -> None:
     if counts.needing_text:
         click.echo(f"Pictures of this run in need of a text: {counts.needing_text:,}.")
     if counts.processed or counts.unchanged:
-        click.echo(printable(f"The results, alt.csv and archive.parquet are in {target}."))
+        click.echo(output.printable(f"The results, alt.csv and archive.parquet are in {target}."))
 
 
 def _progress_text(counts: Counts, elapsed_s: float) -> str:

@@ -11,22 +11,19 @@ import logging
 import os
 import stat
 from collections.abc import Collection, Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from imgproc_local.batch import MANIFEST_FILE, STATE_FOLDER, archive_target_above, is_folder, stored_records
+from imgproc_local import batch
 from imgproc_local.cli.output import path_text, printable
-from imgproc_local.codecs.picture.formats import detect, head_of
+from imgproc_local.codecs.picture.formats import FORMATS, detect, head_of
 from imgproc_local.domain.errors import StageFailed, UnsupportedImage
-from imgproc_local.domain.image import Format
+from imgproc_local.domain.image import READ_ONLY_FORMATS, Format
 from imgproc_local.storage.blobs import STORE_FOLDERS
 from imgproc_local.storage.inspection import DATABASE_FILE, WORK_FOLDER
 from imgproc_local.system.files import hash_file
-
-if TYPE_CHECKING:
-    from imgproc_local.batch import ManifestLine
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +66,11 @@ class Discovery(Struct, frozen=True):
     failed: list[_RejectedFile]
 
 
-def read_manifest(folder: Path) -> dict[str, ManifestLine]:
+def read_manifest(folder: Path) -> dict[str, batch.ManifestLine]:
     """The records of an output folder by source; empty without a manifest. Raises: as `stored_records`."""
-    records = list(stored_records(folder))
+    records = list(batch.stored_records(folder))
     if unreadable := records.count(None):
-        file = printable(path_text(folder / MANIFEST_FILE))
+        file = printable(path_text(folder / batch.MANIFEST_FILE))
         log.warning("%d lines of %s can't be read; their pictures are processed again.", unreadable, file)
     return {record.source: record for record in records if record is not None}
 
@@ -84,6 +81,7 @@ class _OwnResults:
     def __init__(self) -> None:
         self._paths: set[Path] = set()
         self._edited: set[Path] = set()
+        self._sources: set[Path] = set()
         self._hashes_by_size: dict[int, set[str]] = {}
         self._source_hashes: set[str] = set()
         self._folders: set[Path] = set()
@@ -97,15 +95,16 @@ class _OwnResults:
         try:
             records = read_manifest(folder)
         except OSError as error:
-            where = printable(path_text(folder / MANIFEST_FILE))
+            where = printable(path_text(folder / batch.MANIFEST_FILE))
             log.warning("%s can't be read (%s). Results that it names may be processed.", where, error.strerror)
             return
         for record in records.values():
             self.add(folder, record)
 
-    def add(self, folder: Path, record: ManifestLine) -> None:
+    def add(self, folder: Path, record: batch.ManifestLine) -> None:
         """Add the results of one picture."""
         self._source_hashes.add(record.sha256)
+        self._sources.add(Path(os.path.normpath(folder / record.source)))
         self._edited.update(folder / path for path in record.edited)
         for file in record.files:
             self._paths.add(folder / file.path)
@@ -114,15 +113,15 @@ class _OwnResults:
     def reason(self, real_path: Path, size_bytes: int) -> str | None:
         """Why a file is no original: it is one of the results or a copy of one. None for other files. Raises: OSError.
 
-        An original that could not be made smaller has a result with the same content. A file with such content counts
-        as an original, except under the path of the result.
+        An original that could not be made smaller has a result with the same content, and so has one that --in-place
+        has replaced since. A file with such content counts as an original, except under the path of the result.
         """
         if real_path in self._paths:
             return OWN_RESULT
         if real_path in self._edited:
             return _EDITED_RESULT
         hashes = self._hashes_by_size.get(size_bytes)
-        if not hashes:
+        if not hashes or real_path in self._sources:
             return None
         sha256 = hash_file(real_path)
         return OWN_RESULT if sha256 in hashes and sha256 not in self._source_hashes else None
@@ -131,32 +130,45 @@ class _OwnResults:
 class Finder:
     """Searches the arguments of a command for pictures.
 
-    `out`, the output folder, and the folders `exclude` are not searched, unless they are an argument. With `flat`, all
-    results belong directly into `out`. Pictures of other formats than `accepted` are rejected.
+    `out`, the output folder, and the folders `exclude` are not searched, unless they are an argument. Inside a folder,
+    files and folders are ignored whose name or path below that folder matches a pattern of `ignored`, as in `fnmatch`.
+    With `flat`, all results belong directly into `out`. Pictures of other formats than `accepted` are rejected. With
+    `in_place`, so are those that should not be replaced.
     """
 
     def __init__(
-        self, arguments: Sequence[Path], out: Path, exclude: Collection[Path], *, flat: bool, accepted: Sequence[Format]
+        self,
+        arguments: Sequence[Path],
+        out: Path,
+        exclude: Collection[Path],
+        *,
+        flat: bool,
+        accepted: Sequence[Format],
+        ignored: Sequence[str] = (),
+        in_place: bool = False,
     ) -> None:
+        self._in_place = in_place
         self._arguments = arguments
+        self._ignored = [pattern.rstrip("/") for pattern in ignored]
         self._accepted = accepted
         self._excluded = {folder.resolve() for folder in (out, *exclude)}
         self._flat = flat
-        self._many_folders = sum(is_folder(argument) for argument in arguments) > 1
+        self._many_folders = sum(batch.is_folder(argument) for argument in arguments) > 1
         self.own_results = _OwnResults()
         self.own_results.add_folder(out)
 
     def find(self) -> Discovery:
         """The pictures in the arguments, folders recursively. Each is found once; the order is deterministic.
 
-        Inside a folder, hidden files and folders, symbolic links to folders, and excluded folders are ignored.
+        Inside a folder, hidden files and folders, symbolic links to folders, excluded folders, and what matches a
+        pattern are ignored.
         """
         discovery = Discovery([], [], [])
         seen: set[Path] = set()
         # files first: a file that is both an argument and inside a folder counts as an argument
-        for argument in sorted(self._arguments, key=is_folder):
+        for argument in sorted(self._arguments, key=batch.is_folder):
             # the whole folder is listed first, because a manifest in it says which of the files are results
-            files = list(self._walk(argument, discovery)) if is_folder(argument) else [(argument, None)]
+            files = list(self._walk(argument, discovery)) if batch.is_folder(argument) else [(argument, None)]
             for file, subfolder in files:
                 real = Path(os.path.realpath(file))  # `resolve` raises RuntimeError for a link to itself
                 if real not in seen:
@@ -171,30 +183,36 @@ class Finder:
             problem = f"The folder can't be opened: {error.strerror}."
             discovery.failed.append(_RejectedFile(Path(error.filename), problem))
 
-        if (target := archive_target_above(folder)) is not None:
+        if (target := batch.archive_target_above(folder)) is not None:
             discovery.skipped.append(_RejectedFile(folder, f"{printable(path_text(target))} {_ARCHIVE_TARGET}"))
             return
         for above in folder.resolve().parents:  # it may be a folder inside an output folder
-            if (above / MANIFEST_FILE).is_file():
+            if (above / batch.MANIFEST_FILE).is_file():
                 self.own_results.add_folder(above)
         prefix = folder.resolve().name if self._many_folders else ""
         for parent, folders, files in os.walk(folder, onerror=report):
-            if STATE_FOLDER in folders:
+            if batch.STATE_FOLDER in folders:
                 folders.clear()
                 discovery.skipped.append(_RejectedFile(Path(parent), f"It {_ARCHIVE_TARGET}"))
                 continue
             if DATABASE_FILE in files and STORE_FOLDERS[0] in folders:
                 folders[:] = [name for name in folders if name not in (*STORE_FOLDERS, WORK_FOLDER)]
                 discovery.skipped.append(_RejectedFile(Path(parent), _DATA_FOLDER))
+            below = Path(parent).relative_to(folder)
             folders[:] = sorted(
                 name
                 for name in folders
-                if not name.startswith(".") and Path(parent, name).resolve() not in self._excluded
+                if not self._is_ignored(below / name) and Path(parent, name).resolve() not in self._excluded
             )
-            if MANIFEST_FILE in files:
+            if batch.MANIFEST_FILE in files:
                 self.own_results.add_folder(Path(parent))
-            inside = PurePosixPath("" if self._flat else Path(prefix, Path(parent).relative_to(folder)).as_posix())
-            yield from ((Path(parent, name), inside) for name in sorted(files) if not name.startswith("."))
+            inside = PurePosixPath("" if self._flat else Path(prefix, below).as_posix())
+            yield from ((Path(parent, name), inside) for name in sorted(files) if not self._is_ignored(below / name))
+
+    def _is_ignored(self, path: Path) -> bool:
+        """Whether a file or folder at `path` below the folder that is searched is hidden, or matches a pattern."""
+        matches = (fnmatch(text, pattern) for pattern in self._ignored for text in (path.name, path.as_posix()))
+        return path.name.startswith(".") or any(matches)
 
     def _sort_in(self, file: Path, real: Path, subfolder: PurePosixPath | None, discovery: Discovery) -> None:
         """Add a file to one of the lists. `subfolder` is None for an argument, which must be a picture."""
@@ -206,7 +224,9 @@ class Finder:
             elif (of_earlier_run := self.own_results.reason(real, status.st_size)) is not None:
                 discovery.skipped.append(_RejectedFile(file, of_earlier_run))
             else:
-                detect(head_of(file), self._accepted)
+                picture_format = detect(head_of(file), self._accepted)
+                if self._in_place:
+                    _require_replaceable(file, status, picture_format, is_named=subfolder is None)
                 folder = subfolder or PurePosixPath()
                 discovery.pictures.append(SourceFile(file, folder, status.st_size, status.st_mtime_ns))
         except FileNotFoundError:
@@ -215,3 +235,20 @@ class Finder:
             discovery.failed.append(_RejectedFile(file, f"It can't be read: {error.strerror}."))
         except (UnsupportedImage, StageFailed) as error:
             rejected.append(_RejectedFile(file, error.message))
+
+
+def _require_replaceable(file: Path, status: os.stat_result, picture_format: Format, *, is_named: bool) -> None:
+    """Raises: UnsupportedImage, for a picture that `--in-place` does not replace. `is_named`: it is an argument."""
+    if picture_format in READ_ONLY_FORMATS:
+        raise UnsupportedImage(f"The result of a {FORMATS[picture_format].name} file would have another format.")
+    if file.is_symlink():
+        raise UnsupportedImage("It is a link, which is not replaced. Name the file that it leads to.")
+    if not status.st_mode & stat.S_IWUSR or not os.access(file, os.W_OK):
+        raise UnsupportedImage("It is read-only.")
+    if not is_named and not has_picture_ending(file.name):
+        raise UnsupportedImage("Its name does not end like that of a picture: it may be a backup.")
+
+
+def has_picture_ending(name: str) -> bool:
+    """Whether a file name ends with an extension of a format, such as `.jpg`."""
+    return any(name.lower().endswith(f".{each}") for one in FORMATS.values() for each in one.extensions)

@@ -11,25 +11,30 @@ import os
 import platform
 import shutil
 import sqlite3
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal, NoReturn
 
 import click
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from imgproc_local import __version__
-from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_settings, with_config
-from imgproc_local.cli.output import EXIT_PROBLEM, echo_json, printable, size_text
-from imgproc_local.domain.errors import SettingInvalid
+from imgproc_local.cli.help import Command
+from imgproc_local.cli.options import general_options, load_settings, with_config
+from imgproc_local.cli.output import EXIT_PROBLEM, echo_json, printable, say, size_text, with_data_dir
+from imgproc_local.codecs.picture.formats import FORMATS, HOW_TO_INSTALL_HEIC, can_decode_heic, can_use_jxl
+from imgproc_local.compose import used_model_status
+from imgproc_local.config import Config, Loaded, default_config_path
+from imgproc_local.domain.errors import ModelUnusable, SettingInvalid, how_to_install
+from imgproc_local.domain.image import READ_ONLY_FORMATS
+from imgproc_local.storage.database import SCHEMA
+from imgproc_local.storage.inspection import Inspection, Problem, inspect_folder
+from imgproc_local.system import air_gap
 from imgproc_local.system.files import encodable_text
 from imgproc_local.system.folder_lock import current_owner, foreign_owner_text, require_folder
-
-if TYPE_CHECKING:
-    from imgproc_local.config import Config, Loaded
-    from imgproc_local.storage.inspection import Inspection, Problem
+from imgproc_local.vision.models import networks, store
+from imgproc_local.vision.models.model import loopback_model
 
 _State = Literal["ok", "warning", "problem"]
 
@@ -59,57 +64,65 @@ class Check(Struct, frozen=True):
     advice: str | None = None
 
 
-@click.command("doctor")
+@click.command("doctor", cls=Command)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@air_gapped_option
-@data_dir_option
+@general_options
 @click.pass_context
-def doctor(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
+def doctor(ctx: click.Context, as_json: bool) -> None:
     """Check the installation and the data folder.
 
-    Prints advice for each problem. Changes nothing and works beside a running server. Exit code: 0 no problem, 1 at
-    least one problem.
+    Prints advice for each problem. Changes nothing and works beside a running server.
+
+    Exit code: 0 no problem, 1 at least one problem.
+
+    Examples:
+      imgproc-local --air-gapped doctor
     """
     found = [*installation()]
     try:
-        found += _configured(load_settings(ctx, data_dir))
+        found += _configured(load_settings(ctx))
     except SettingInvalid as error:
         advice = "Correct it. The data folder is not checked until then."
         found.append(Check("settings", "problem", error.message, advice))
-    checks = [msgspec.structs.replace(check, detail=encodable_text(check.detail)) for check in found]
-    if as_json:
-        echo_json({"ok": _are_healthy(checks), "checks": checks})
-    else:
-        click.echo("\n".join(_lines(checks)))
-    ctx.exit(0 if _are_healthy(checks) else EXIT_PROBLEM)
+    checks = [
+        replace(check, detail=encodable_text(check.detail), advice=check.advice and with_data_dir(check.advice))
+        for check in found
+    ]
+    _report(checks, {"checks": checks} if as_json else None)
 
 
-@click.command("verify")
+@click.command("verify", cls=Command)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every problem.")
 @with_config
 def verify(config: Config, as_json: bool) -> None:
     """Check the data folder completely.
 
     Checks the database, the credits, and the content of every file. Reads all files, so it takes as long as copying
-    them. Changes nothing and works beside a running server. Exit code: 0 no problem, 1 at least one problem.
+    them. Changes nothing and works beside a running server.
+
+    Exit code: 0 no problem, 1 at least one problem.
+
+    Examples:
+      imgproc-local verify --json
     """
-    from imgproc_local.storage.inspection import inspect_folder
 
     folder = config.data_dir
     require_folder(folder)
     result = inspect_folder(folder, thorough=True)
     checks = list(_inspected(result, "match their SHA-256"))
-    if as_json:
-        problems = [{"area": one.area, "detail": encodable_text(one.detail)} for one in result.problems]
-        counts = {"files": result.files, "size_bytes": result.size_bytes}
-        echo_json({"ok": _are_healthy(checks), **counts, "problems": problems})
+    problems = [{"area": one.area, "detail": encodable_text(one.detail)} for one in result.problems]
+    found = {"files": result.files, "size_bytes": result.size_bytes, "problems": problems}
+    _report(checks, found if as_json else None)
+
+
+def _report(checks: Sequence[Check], document: dict[str, Any] | None) -> NoReturn:
+    """Print the results for people, or `document` for programs, and end the command."""
+    are_healthy = all(check.state != "problem" for check in checks)
+    if document is None:
+        say("\n".join(_lines(checks)))
     else:
-        click.echo("\n".join(_lines(checks)))
-    click.get_current_context().exit(0 if _are_healthy(checks) else EXIT_PROBLEM)
-
-
-def _are_healthy(checks: Sequence[Check]) -> bool:
-    return all(check.state != "problem" for check in checks)
+        echo_json({"ok": are_healthy, **document})
+    click.get_current_context().exit(0 if are_healthy else EXIT_PROBLEM)
 
 
 def _lines(checks: Sequence[Check]) -> Iterator[str]:
@@ -134,7 +147,7 @@ def _lines(checks: Sequence[Check]) -> Iterator[str]:
 def installation() -> Iterator[Check]:
     """The checks that need no settings. In a frozen program, pip can't change the libraries."""
     advice = "Install imgproc-local again with all its packages; from source, that needs a C compiler."
-    if _is_frozen():
+    if networks.is_frozen():
         advice = "Download imgproc-local again and replace this installation."
     yield Check("program", "ok", f"imgproc-local {__version__} in {Path(__file__).parents[1]}")
     python = f"{platform.python_version()} on {platform.system()} {platform.machine()}, SQLite {sqlite3.sqlite_version}"
@@ -145,19 +158,12 @@ def installation() -> Iterator[Check]:
     yield _codecs(advice)
 
 
-def _is_frozen() -> bool:
-    """Whether this is a program that PyInstaller built."""
-    return bool(getattr(sys, "frozen", False))
-
-
 def _codecs(advice: str) -> Check:
     """Encode a small image in every format, because libvips may list a format although its encoder is missing.
 
     Packages that only make files smaller or the work faster are worth a warning.
     """
     from imgproc_local.codecs import jpeg
-    from imgproc_local.codecs.picture.formats import FORMATS, HOW_TO_INSTALL_HEIC, can_decode_heic
-    from imgproc_local.domain.image import READ_ONLY_FORMATS
 
     try:
         import pyvips
@@ -172,12 +178,13 @@ def _codecs(advice: str) -> Check:
     broken = [row.name for row in writable.values() if not _can_write(row.extensions[0])]
     lacking = [] if pyvips.API_mode else ["the fast mode of pyvips (API mode)"]
     lacking += [f"{package} (JPEG files are a few percent larger)" for package in jpeg.missing_packages()]
+    lacking += [] if can_use_jxl() else ["pylibjxl (JPEG XL is neither read nor written)"]
     version = ".".join(str(pyvips.version(part)) for part in range(3))
     detail = f"libvips {version}, pyvips {pyvips.__version__}, Pillow {pillow}"
     if broken:
         return Check("codecs", "problem", f"{detail}; can't write {', '.join(broken)}", advice)
-    read_only = "TIFF and HEIC" if can_decode_heic() else "TIFF"
-    detail += f"; write {', '.join(row.name for row in writable.values())}; read {read_only}"
+    read = ["TIFF", *["JPEG XL"] * can_use_jxl(), *["HEIC"] * can_decode_heic()]
+    detail += f"; write {', '.join(row.name for row in writable.values())}; read {', '.join(read)}"
     if lacking:
         return Check("codecs", "warning", f"{detail}; without {', '.join(lacking)}", advice)
     return Check("codecs", "ok", detail, None if can_decode_heic() else HOW_TO_INSTALL_HEIC)
@@ -197,16 +204,18 @@ def _can_write(extension: str) -> bool:
 
 def _configured(loaded: Loaded) -> Iterator[Check]:
     """The checks that depend on the settings."""
-    from imgproc_local.config import default_config_path
 
     config = loaded.config
     changed = sum(origin != "default" for origin in loaded.origins.values())
     where = loaded.file or f"no settings file ({default_config_path() or 'this user has no home folder'})"
-    counts = f"{changed} of {len(loaded.origins)} settings changed, see `imgproc-local config show`"
+    counts = f"{changed} of {len(loaded.origins)} settings changed, see `config show`"
     yield Check("settings", "ok", f"{where}; {counts}")
     yield _describer(config)
     yield _text_reading(config)
     yield _network(config)
+    if config.model_signers and not os.access(signers := Path(config.model_signers).expanduser(), os.R_OK):
+        advice = "No model can be imported until then: put the file there, or correct the setting model_signers."
+        yield Check("signers", "problem", f"{signers}, the file of the keys that sign models, can't be read", advice)
     if config.compression_service != "local":
         service = f"{config.compression_service} at {config.compression_url}"
         yield Check("compression", "ok", f"{service}, key set, local codecs as fallback")
@@ -215,9 +224,6 @@ def _configured(loaded: Loaded) -> Iterator[Check]:
 
 def _describer(config: Config) -> Check:
     """The vision model in use. No model is loaded. If another program runs it, that program is asked."""
-    from imgproc_local.compose import used_model_status
-    from imgproc_local.domain.errors import ModelUnusable
-    from imgproc_local.vision.models.model import loopback_model
 
     try:
         used = used_model_status(config)
@@ -225,7 +231,8 @@ def _describer(config: Config) -> Check:
         advice = "Connect its drive, change its permissions, or set models_dir to another folder."
         return Check("describer", "problem", error.message, advice)
     if used.model is None:
-        advice = "`imgproc-local models list` lists vision models; `models pull NAME` installs one and uses it."
+        install = "import PATH" if config.air_gapped else "pull NAME"
+        advice = f"`imgproc-local models list` lists vision models, `imgproc-local models {install}` installs one."
         return Check("describer", "ok", "no vision model in use: pictures are described from metadata", advice)
     if used.problem is not None:
         detail = f"the model {used.model}: {used.problem} Pictures are described from metadata."
@@ -239,19 +246,17 @@ def _describer(config: Config) -> Check:
 
 def _text_reading(config: Config) -> Check:
     """Whether the libraries and the networks that read text in pictures are installed; a frozen program has none."""
-    from imgproc_local.domain.errors import how_to_install
-    from imgproc_local.vision.models.networks import SCRIPTS, installed_folder
-    from imgproc_local.vision.models.store import can_read_text
 
-    if _is_frozen():
+    if networks.is_frozen():
         return Check("text", "ok", "text in pictures is not read: this program does not include it")
-    if not can_read_text():
-        advice = f"{how_to_install('ocr')} Then run `imgproc-local models pull ocr`."
+    install = "import PATH" if config.air_gapped else "pull ocr"
+    if not store.can_read_text():
+        advice = f"{how_to_install('ocr')} Then run `imgproc-local models {install}`."
         return Check("text", "ok", "text in pictures is not read: its libraries are missing", advice)
-    if installed_folder(config.models_folder) is None:
-        advice = "Run `imgproc-local models pull ocr`, or `models import`."
+    if networks.installed_folder(config.models_folder) is None:
+        advice = f"Run `imgproc-local models {install}`."
         return Check("text", "warning", "text in pictures is not read: its neural networks are missing", advice)
-    return Check("text", "ok", f"text in pictures is read: {SCRIPTS}")
+    return Check("text", "ok", f"text in pictures is read: {networks.SCRIPTS}")
 
 
 def _network(config: Config) -> Check:
@@ -259,7 +264,6 @@ def _network(config: Config) -> Check:
     if not config.air_gapped:
         detail = "not air-gapped; used only to install models and by an external compression service"
         return Check("network", "ok", detail)
-    from imgproc_local.system import air_gap
 
     if leaks := air_gap.find_leaks():
         advice = "Don't rely on air_gapped on this system, and report this problem."
@@ -276,7 +280,6 @@ def _network(config: Config) -> Check:
 
 def _data_folder(config: Config) -> Iterator[Check]:
     """Check the data folder, also beside a running server."""
-    from imgproc_local.storage.inspection import inspect_folder
 
     folder = config.data_dir
     nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
@@ -290,16 +293,13 @@ def _data_folder(config: Config) -> Iterator[Check]:
     else:
         yield Check("data folder", "ok", f"{folder} does not exist yet; the first `serve` creates it")
     free = shutil.disk_usage(nearest).free
-    if free < 1024**3:
-        advice = "Free some disk space before you process many pictures."
-        yield Check("disk", "warning", f"only {size_text(free)} free", advice)
-    else:
-        yield Check("disk", "ok", f"{size_text(free)} free")
+    too_little = "Free some disk space before you process many pictures." if free < 1024**3 else None
+    yield Check("disk", "warning" if too_little else "ok", f"{size_text(free)} free", too_little)
     if not usable or nearest != folder:
         return
     yield _server(folder)
     result = inspect_folder(folder, thorough=False)
-    yield from _inspected(result, "are there; `imgproc-local verify` also checks their content")
+    yield from _inspected(result, "are there; `verify` also checks their content")
     if result.is_complete:
         jobs = ", ".join(f"{count:,} {status}" for status, count in sorted(result.jobs.items()))
         yield Check("jobs", "ok", jobs or "none")
@@ -310,13 +310,12 @@ def _server(folder: Path) -> Check:
     if owner is None:
         return Check("server", "ok", "none runs on this data folder")
     where = f"{' air-gapped' if owner.air_gapped else ''} at {owner.address}" if owner.address else ""
-    detail = f"`imgproc-local {owner.doing}`{where} has run as process {owner.pid} since {owner.since}"
+    detail = f"`{owner.doing}`{where} has run as process {owner.pid} since {owner.since}"
     return Check("server", "ok", detail)
 
 
 def _inspected(result: Inspection, files_are: str) -> Iterator[Check]:
     """One check for each area of the data folder. `files_are` says what was checked of the files that are intact."""
-    from imgproc_local.storage.database import SCHEMA
 
     database = (
         f"schema {result.schema}, intact" if result.schema else "none yet; the first command that needs it makes it"

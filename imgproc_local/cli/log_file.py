@@ -1,8 +1,8 @@
 """The logs: on the console, and in the data folder the log file of the server and the audit log.
 
-The log file is for servers without a console; keys and tokens are removed from it. The size of both files is bounded,
-with `_OLDER_FILES` rotated files each. If one can't be written, that is printed to the console once, and the program
-continues.
+The log file is for servers without a console. Keys and tokens are removed from all messages. The size of both files is
+bounded, with `_OLDER_FILES` rotated files each. If one can't be written, that is printed to the console once, and the
+program continues.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import click
 from imgproc_local.storage.accounts import audit, audit_log, request_id
 from imgproc_local.system.files import open_own_file
 
-FOLDER, LOG_FILE, _AUDIT_FILE = "logs", "imgproc.log", "audit.log"
+_FOLDER, _LOG_FILE, _AUDIT_FILE = "logs", "imgproc.log", "audit.log"
 _MAX_BYTES = 1_000_000
 _AUDIT_MAX_BYTES = 10_000_000
 """With the rotated files, enough for about 250,000 requests."""
@@ -53,7 +53,7 @@ def _log_to_console() -> None:
     root = logging.getLogger()
     if not root.handlers:
         console = logging.StreamHandler()
-        console.setFormatter(_WithRequest(FORMAT))
+        console.setFormatter(_Line(FORMAT))
         console.addFilter(_FloodLimit())
         root.addHandler(console)
         root.setLevel(logging.INFO)
@@ -67,7 +67,7 @@ def log_to_file(data_dir: Path, max_bytes: int = _MAX_BYTES) -> None:
     Only the process that holds the lock of the data folder may call this, because the file is rotated.
     """
     _log_to_console()  # first, because it adds no handler once the root logger has the file's
-    if handler := _opened(data_dir, max_bytes, LOG_FILE):
+    if handler := _opened(data_dir, max_bytes, _LOG_FILE):
         handler.addFilter(_FloodLimit())
         logging.getLogger().addHandler(handler)
         lifecycle.addHandler(handler)
@@ -93,20 +93,17 @@ def log_act(data_dir: Path, act: str, **facts: str | int) -> None:
             handler.close()
 
 
-def log_refused_start(data_dir: Path, reason: str) -> Path | None:
-    """Append why `serve` did not start. Returns the folder of the log file; None if the file can't be opened.
+def log_refused_start(data_dir: Path, reason: str) -> Path:
+    """Append why `serve` did not start. Returns the log file. Raises: OSError, if it can't be opened.
 
     A start from a desktop or at login has no terminal that would show the reason. This process does not hold the lock
     of the data folder, so it appends one line and does not rotate the file.
     """
-    try:
-        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handler = _open_log(data_dir, _NO_ROTATION, LOG_FILE)
-    except OSError:
-        return None
+    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handler = _open_log(data_dir, _NO_ROTATION, _LOG_FILE)
     handler.handle(lifecycle.makeRecord(lifecycle.name, logging.ERROR, "", 0, "not started: %s", (reason,), None))
     handler.close()
-    return data_dir / FOLDER
+    return data_dir / _FOLDER / _LOG_FILE
 
 
 def _opened(data_dir: Path, max_bytes: int, name: str) -> logging.Handler | None:
@@ -114,17 +111,17 @@ def _opened(data_dir: Path, max_bytes: int, name: str) -> logging.Handler | None
     try:
         return _open_log(data_dir, max_bytes, name)
     except OSError as error:
-        path = data_dir / FOLDER / name
+        path = data_dir / _FOLDER / name
         click.echo(f"The log file {path} can't be written ({error.strerror}): lines will be missing there.", err=True)
         return None
 
 
 def _open_log(data_dir: Path, max_bytes: int, name: str) -> logging.Handler:
     """Raises: OSError."""
-    path = data_dir / FOLDER / name
+    path = data_dir / _FOLDER / name
     path.parent.mkdir(mode=0o700, exist_ok=True)
     handler = _PrivateLogFile(path, maxBytes=max_bytes, backupCount=_OLDER_FILES, encoding="utf-8", errors="replace")
-    handler.setFormatter(_WithoutSecrets(FORMAT) if name == LOG_FILE else _Utc(_AUDIT_FORMAT))
+    handler.setFormatter(_Line(FORMAT) if name == _LOG_FILE else _Utc(_AUDIT_FORMAT))
     return handler
 
 
@@ -160,8 +157,8 @@ class _Utc(logging.Formatter):
     default_msec_format = "%s.%03dZ"
 
 
-class _WithRequest(logging.Formatter):
-    """Adds what `_FloodLimit` found, and the identifier of the current request, if there is one."""
+class _Line(logging.Formatter):
+    """Adds what `_FloodLimit` found, and the identifier of the current request, if there is one. Removes secrets."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         message, identifier = super().formatMessage(record), request_id.get()
@@ -169,8 +166,6 @@ class _WithRequest(logging.Formatter):
             message += f" (more messages of this kind are not logged within {_WINDOW_S:g} seconds)"
         return message + (f" (request {identifier})" if identifier else "")
 
-
-class _WithoutSecrets(_WithRequest):
     def format(self, record: logging.LogRecord) -> str:
         return without_secrets(super().format(record))
 

@@ -6,50 +6,71 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
+from click.shell_completion import CompletionItem
 from msgspec import Struct
 from msgspec.structs import replace
 
-from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.cli.output import name_folder, say
+from imgproc_local.compose import model_store, used_model_status
+from imgproc_local.config import Config, Loaded, load
+from imgproc_local.domain import plan
+from imgproc_local.domain.errors import ModelUnusable, ServiceError
 from imgproc_local.domain.image import CONVERT_TARGETS, Format
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.plan import (
-    DEFAULT_PROJECT_NAME,
-    MAX_CONTEXT_CHARS,
-    MAX_LANGUAGES,
-    MAX_SIDE_PX,
-    Effort,
-    Operation,
-    Plan,
-    Role,
-)
+from imgproc_local.domain.languages import LANGUAGES, language_of
+from imgproc_local.system import air_gap
 
 if TYPE_CHECKING:
     from imgproc_local.batch import BatchRequest
-    from imgproc_local.config import Config, Loaded
-
 
 _MAX_NAME_CHARS = 255
 """Characters of the name of a key, an account or a project."""
-DATA_DIR_HELP = "Store the database and the files in this folder (IMGPROC_DATA_DIR)."
 
 
-def data_dir_option(function: Any) -> Any:
-    """Add `--data-dir` to a command, so that it is accepted after the command's name too."""
-    return click.option("--data-dir", metavar="DIR", help=DATA_DIR_HELP)(function)
+def _store_setting(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """A click callback: what a command adds to the settings of `load_settings`. The value after its name wins."""
+    if value == "":  # a shell variable that is not set; the default folder is not what was meant
+        raise click.BadParameter("expected a folder, received an empty text.")
+    if value:
+        ctx.find_root().ensure_object(dict)[parameter.name] = value
+
+
+data_dir_option = click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(readable=False),
+    expose_value=False,
+    callback=_store_setting,
+    help="Store the database and the files in this folder (IMGPROC_DATA_DIR).",
+)
+"""The program and its commands have it, so that it is accepted before and after the command's name."""
+_air_gapped_option = click.option(
+    "--air-gapped",
+    is_flag=True,
+    expose_value=False,
+    callback=_store_setting,
+    help="Refuse every network connection, also those of libraries (IMGPROC_AIR_GAPPED).",
+)
+"""As `data_dir_option`."""
+
+
+def general_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--data-dir` and `--air-gapped` to a command."""
+    decorated: Callable[..., Any] = data_dir_option(_air_gapped_option(function))
+    return decorated
 
 
 def with_config(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--data-dir` to a command, which receives its settings as the first argument."""
 
     @wraps(function)
-    def command(*, data_dir: str | None, **values: Any) -> Any:
-        return function(load_config(click.get_current_context(), data_dir), **values)
+    def command(**values: Any) -> Any:
+        return function(load_settings(click.get_current_context()).config, **values)
 
     decorated: Callable[..., Any] = data_dir_option(command)
     return decorated
@@ -63,105 +84,110 @@ def checked_name(_ctx: click.Context, _parameter: click.Parameter, value: str | 
     if value is None:
         return None
     text = value.strip()
-    if not text:
-        raise click.BadParameter("expected a name, received empty text.")
-    if len(text) > _MAX_NAME_CHARS:
-        raise click.BadParameter(f"expected at most {_MAX_NAME_CHARS} characters, received {len(text)}.")
-    if not text.isprintable():
-        raise click.BadParameter(f"expected printable characters, received {text!r}.")
+    if not 1 <= len(text) <= _MAX_NAME_CHARS or not text.isprintable():
+        raise click.BadParameter(
+            f"expected 1 to {_MAX_NAME_CHARS} printable characters, received {len(text)}: {text[:40]!r}."
+        )
     return text
 
 
 def account_option(what: str) -> Callable[[Any], Any]:
     """Add `--account` to a command; `what` is its help."""
-    return click.option(
-        "--account", metavar="NAME", callback=checked_name, default="default", show_default=True, help=what
-    )
+    return click.option("--account", metavar="NAME", callback=checked_name, default="default", help=what)
 
 
-def air_gapped_option(function: Any) -> Any:
-    """Add `--air-gapped` to a command, so that it is accepted after the command's name too."""
-    return click.option(
-        "--air-gapped",
-        is_flag=True,
-        expose_value=False,
-        callback=_store_air_gapped,
-        help="Refuse every network connection, also those of libraries (IMGPROC_AIR_GAPPED).",
-    )(function)
-
-
-def _store_air_gapped(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
-        ctx.find_root().ensure_object(dict)["air_gapped"] = True
-
-
-def load_settings(ctx: click.Context, data_dir: str | None = None, **flags: Any) -> Loaded:
+def load_settings(ctx: click.Context, **flags: Any) -> Loaded:
     """The settings of this command. In air-gapped mode, also block the network for this process.
 
     Raises: SettingInvalid.
     """
-    loaded = load_settings_before_air_gap(ctx, data_dir, **flags)
-    enable_air_gap_if_set(loaded.config)
+    loaded = load_settings_before_air_gap(ctx, **flags)
+    if loaded.config.air_gapped:
+        air_gap.enable()
     return loaded
 
 
-def load_config(ctx: click.Context, data_dir: str | None = None, **flags: Any) -> Config:
-    """The same as `load_settings`, without the sources of the values."""
-    return load_settings(ctx, data_dir, **flags).config
-
-
-def load_settings_before_air_gap(ctx: click.Context, data_dir: str | None = None, **flags: Any) -> Loaded:
+def load_settings_before_air_gap(ctx: click.Context, **flags: Any) -> Loaded:
     """The settings of this command; the network is not blocked yet.
 
-    For a command that opens a listener first and then calls `enable_air_gap_if_set`.
+    For a command that opens a listener first and then calls `air_gap.enable` in air-gapped mode.
     """
-    from imgproc_local.config import load
-
-    group_flags: dict[str, Any] = ctx.find_root().obj or {}
-    return load({**group_flags, **flags, "data_dir": data_dir or group_flags.get("data_dir")})
-
-
-def enable_air_gap_if_set(config: Config) -> None:
-    """In air-gapped mode, block the network for this process. This can't be undone."""
-    if config.air_gapped:
-        from imgproc_local.system import air_gap
-
-        air_gap.enable()
+    loaded = load({**ctx.find_root().ensure_object(dict), **flags})
+    if loaded.origins["data_dir"] != "default":
+        name_folder(ctx, loaded.config.data_dir)
+    return loaded
 
 
-def language_codes(_ctx: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
+def completing(find: Callable[[Config], Mapping[str, str]]) -> Callable[..., list[CompletionItem]]:
+    """A completion of click: the values that `find` returns for the settings of the command, with their descriptions.
+
+    It runs at each press of the Tab key: `find` creates nothing and asks no other program. An error means no values.
+    """
+
+    def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        try:
+            found = find(load_settings(ctx).config)
+        except (ServiceError, OSError):
+            return []
+        return [CompletionItem(value, help=text) for value, text in found.items() if value.startswith(incomplete)]
+
+    return complete
+
+
+def _complete_languages(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The lists that continue one such as `en,d` by a code that it does not have yet."""
+    before, comma, code = incomplete.rpartition(",")
+    return [
+        CompletionItem(before + comma + each.code, help=each.name)
+        for each in LANGUAGES.values()
+        if each.code.startswith(code) and each.code not in before.split(",")
+    ]
+
+
+def _language_codes(_ctx: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
     """A click callback for codes separated by commas: the codes in their order, without duplicates.
 
     Raises: click.BadParameter, also for more than the API's maximum number of languages per picture.
     """
-    codes = tuple(dict.fromkeys(code.strip().lower() for code in value.split(",") if code.strip()))
-    if not codes:
+    read = {tag.strip(): language_of(tag.strip()) for tag in value.split(",") if tag.strip()}
+    if not read:
         raise click.BadParameter(f"expected language codes separated by commas, such as en,de; received {value!r}.")
-    for code in codes:
-        if code not in LANGUAGES:
+    for tag, (code, reason) in read.items():
+        if not code:
+            problem = f"{reason}." if reason else f"{tag!r} is not a supported language.{_suggestion(tag.lower())}"
             raise click.BadParameter(
-                f"expected language codes separated by commas, such as en,de; {code!r} is not a supported language."
-                f"{_suggestion(code)} Supported: {', '.join(LANGUAGES)}."
+                f"expected language codes separated by commas, such as en,de; {problem}"
+                f" Supported: {', '.join(LANGUAGES)}."
             )
-    if len(codes) > MAX_LANGUAGES:
-        raise click.BadParameter(f"expected at most {MAX_LANGUAGES} languages, received {len(codes)}.")
+    codes = tuple(dict.fromkeys(code for code, _ in read.values()))
+    if len(codes) > plan.MAX_LANGUAGES:
+        raise click.BadParameter(f"expected at most {plan.MAX_LANGUAGES} languages, received {len(codes)}.")
     return codes
+
+
+def languages_option(what: str) -> Callable[[Any], Any]:
+    """Add `--languages` to a command; `what` is its help."""
+    return click.option(
+        "--languages",
+        metavar="CODES",
+        callback=_language_codes,
+        shell_complete=_complete_languages,
+        default="en",
+        help=what,
+    )
 
 
 def _suggestion(text: str) -> str:
     """A sentence that suggests the closest language; "" if there is none.
 
-    `text` may be a misspelt code or language name, or a code with a region such as en-US.
+    `text` may be a misspelt code or language name.
     """
-    if text[:2] in LANGUAGES and text[2:3] in ("-", "_"):
-        suggested = text[:2]
-    else:
-        names = {name.lower(): each.code for each in LANGUAGES.values() for name in (each.name, each.native_name)}
-        names |= {code: code for code in LANGUAGES}
-        near = difflib.get_close_matches(text, names, n=1)
-        if not near:
-            return ""
-        suggested = names[near[0]]
+    names = {name.lower(): each.code for each in LANGUAGES.values() for name in (each.name, each.native_name)}
+    names |= {code: code for code in LANGUAGES}
+    near = difflib.get_close_matches(text, names, n=1)
+    if not near:
+        return ""
+    suggested = names[near[0]]
     return f" Did you mean {suggested} ({LANGUAGES[suggested].name})?"
 
 
@@ -177,7 +203,9 @@ class PictureFlags(Struct, frozen=True):
     quality: str | None
     max_width: int | None
     max_height: int | None
-    effort: Effort | None
+    widths: tuple[int, ...]
+    only_smaller: bool
+    effort: plan.Effort | None
     write_metadata: bool
     overwrite: bool
     sidecar: bool
@@ -189,26 +217,26 @@ class PictureFlags(Struct, frozen=True):
 def _checked_context(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
     """A click callback: the text without surrounding whitespace, with the API's maximum length."""
     value = value.strip()
-    if len(value) > MAX_CONTEXT_CHARS:
-        raise click.BadParameter(f"expected at most {MAX_CONTEXT_CHARS} characters, received {len(value)}.")
+    if len(value) > plan.MAX_CONTEXT_CHARS:
+        raise click.BadParameter(f"expected at most {plan.MAX_CONTEXT_CHARS} characters, received {len(value)}.")
     return value
 
 
+def _checked_widths(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
+    """A click callback: the widths, sorted. Raises: click.BadParameter."""
+    try:
+        return () if value is None else plan.parse_widths(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 _OPTIONS = (
-    click.option(
-        "--languages",
-        metavar="CODES",
-        callback=language_codes,
-        default="en",
-        show_default=True,
-        help="Write alt texts in these languages, such as en,de. The file names are in the first one.",
-    ),
+    languages_option("Write alt texts in these languages, such as en,de. The file names are in the first one."),
     click.option(
         "--format",
         "convert_to",
         type=click.Choice(CONVERT_TARGETS, case_sensitive=False),
         default="webp",
-        show_default=True,
         help="Convert to this format.",
     ),
     click.option(
@@ -219,19 +247,31 @@ _OPTIONS = (
     ),
     click.option(
         "--quality",
-        metavar="TARGET",
+        metavar="LEVEL",
         help="How closely results match the original: visually-lossless, web, small, or a score from 50 to 95."
         "  [default: the setting quality_target]",
     ),
     click.option(
-        "--max-width", type=click.IntRange(1, MAX_SIDE_PX), metavar="PIXELS", help="Scale down to this width."
+        "--max-width", type=click.IntRange(1, plan.MAX_SIDE_PX), metavar="PIXELS", help="Scale down to this width."
     ),
     click.option(
-        "--max-height", type=click.IntRange(1, MAX_SIDE_PX), metavar="PIXELS", help="Scale down to this height."
+        "--max-height", type=click.IntRange(1, plan.MAX_SIDE_PX), metavar="PIXELS", help="Scale down to this height."
+    ),
+    click.option(
+        "--widths",
+        metavar="PIXELS",
+        callback=_checked_widths,
+        help="Also convert to these widths, such as 480,960,1600, but never wider than the picture.",
+    ),
+    click.option(
+        "--only-smaller",
+        is_flag=True,
+        help="Keep the converted file only if it is smaller than the optimized one or, with --only convert, than the"
+        " picture.",
     ),
     click.option(
         "--effort",
-        type=click.Choice(get_args(Effort), case_sensitive=False),
+        type=click.Choice(get_args(plan.Effort), case_sensitive=False),
         help="Trade CPU time for file size at the same quality.  [default: the setting effort]",
     ),
     click.option(
@@ -251,15 +291,14 @@ _OPTIONS = (
     ),
     click.option(
         "--role",
-        type=click.Choice([role.value for role in Role], case_sensitive=False),
-        default=Role.INFORMATIVE.value,
-        show_default=True,
+        type=click.Choice([role.value for role in plan.Role], case_sensitive=False),
+        default=plan.Role.INFORMATIVE.value,
         help="What the pictures are for on their page. The alt text of a decorative one is empty; that of a link or"
         " button says what --context says: where it leads, or what it does.",
     ),
     click.option(
         "--context",
-        metavar="TEXT",
+        show_default=False,
         callback=_checked_context,
         default="",
         help="Say what page or article the pictures are for, in at most 500 characters. The vision model reads it; it"
@@ -288,18 +327,22 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
     Says if no vision model reads the context. Raises: click.UsageError.
     """
     from imgproc_local.batch import BatchRequest, options_hash
-    from imgproc_local.compose import model_store, used_model_status
+    from imgproc_local.codecs.picture.formats import install_advice
 
+    if advice := install_advice(Format(flags.convert_to)):
+        raise click.BadParameter(advice, param_hint="'--format'")
     has_texts = not flags.only or "analyze" in flags.only
     if flags.overwrite and not flags.write_metadata:
         raise click.UsageError("--overwrite needs --write-metadata.")
-    role = Role(flags.role)
-    has_function = role in (Role.LINK, Role.BUTTON)
-    if (flags.write_metadata or flags.sidecar or role is not Role.INFORMATIVE) and not has_texts:
+    role = plan.Role(flags.role)
+    has_function = role in (plan.Role.LINK, plan.Role.BUTTON)
+    if (flags.write_metadata or flags.sidecar or role is not plan.Role.INFORMATIVE) and not has_texts:
         raise click.UsageError("--write-metadata, --sidecar and --role need alt texts: add --only analyze.")
     if has_function and not flags.context:
-        aim = "where the link leads" if role is Role.LINK else "what the button does"
+        aim = "where the link leads" if role is plan.Role.LINK else "what the button does"
         raise click.UsageError(f"--role {flags.role} needs --context: say {aim}, as the alt text has to.")
+    if (flags.widths or flags.only_smaller) and flags.only and "convert" not in flags.only:
+        raise click.UsageError("--widths and --only-smaller need converted files: add --only convert.")
     if flags.write_metadata and set(flags.only) == {"analyze"}:
         raise click.UsageError(
             "--write-metadata needs files to write to: add --only optimize or --only convert, or use --sidecar."
@@ -310,23 +353,24 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
         model = "unknown"
     has_model = model is not None and not used_model_status(config).problem
     if flags.context and not (has_model or has_function) and has_texts:
-        click.echo(
+        say(
             "--context has no effect: no vision model is in use. `imgproc-local models list` shows which there are.",
             err=True,
         )
-    plan = Plan(
-        Operation.PROCESS,
+    whole = plan.Plan(
+        plan.Operation.PROCESS,
         flags.languages,
         Format(flags.convert_to),
-        project_name=flags.project or DEFAULT_PROJECT_NAME,
+        project_name=flags.project or plan.DEFAULT_PROJECT_NAME,
         context=flags.context,
         max_width_px=flags.max_width,
         max_height_px=flags.max_height,
+        widths=flags.widths,
+        only_smaller=flags.only_smaller,
         role=role,
     )
-    only = [Operation(name) for name in StageName if name in flags.only]
-    is_part = 0 < len(only) < len(StageName)
-    plans = tuple(replace(plan, operation=operation) for operation in only) if is_part else (plan,)
+    only = [replace(whole, operation=plan.Operation(name)) for name in StageName if name in flags.only]
+    plans = tuple(only) if 0 < len(only) < len(StageName) else (whole,)
     is_set = (flags.write_metadata, flags.overwrite, flags.sidecar, archive_names)
     changes = list(itertools.compress(("write", "replace", "sidecar", "archive-names"), is_set))
     return BatchRequest(

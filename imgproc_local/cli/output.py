@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -34,12 +37,41 @@ _REDRAW_S = 0.1
 """On a terminal, the shortest time between two updates."""
 _REPORT_S = 15.0
 """The same where the output is not a terminal and each update is a new line."""
+_NAMED_FOLDER = "imgproc_local.named_folder"
+"""The key in `click.Context.meta` of the data folder, which is there unless it is the default."""
 
 
 class Refused(click.ClickException):
     """Ends the command with `EXIT_REFUSED` and a message on standard error, without a traceback."""
 
     exit_code = EXIT_REFUSED
+
+    def __init__(self, message: str) -> None:
+        super().__init__(with_data_dir(message))
+
+
+def name_folder(ctx: click.Context, data_dir: Path) -> None:
+    """Have `with_data_dir` name this folder until the program ends."""
+    folder = printable(path_text(data_dir))
+    # the quotes of the shell that is usual on this system
+    ctx.meta[_NAMED_FOLDER] = subprocess.list2cmdline([folder]) if os.name == "nt" else shlex.quote(folder)
+
+
+def with_data_dir(message: str) -> str:
+    """`message`, with --data-dir in the commands that it tells people to run, unless the default folder is in use.
+
+    Such a command is in backticks and begins with the program's name. One that only says what a process does, or that
+    belongs on another machine, is written without that name.
+    """
+    context = click.get_current_context(silent=True)
+    folder = context and context.meta.get(_NAMED_FOLDER)
+    named = f"`imgproc-local --data-dir {folder} "
+    return re.sub("`imgproc-local (?!--data-dir )", lambda _: named, message) if folder else message
+
+
+def say(message: str, *, err: bool = False) -> None:
+    """Print a message for people that may name commands."""
+    click.echo(with_data_dir(message), err=err)
 
 
 def echo_json(document: Any) -> None:
@@ -88,14 +120,12 @@ def table(rows: Sequence[Sequence[str]], right_aligned: Iterable[int] = ()) -> l
     """One line per row, with aligned columns. `right_aligned` are the indexes of the columns that are aligned right."""
     right = set(right_aligned)
     widths = [max(_width(cell) for cell in column) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = []
-        for number, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            gap = " " * (width - _width(cell))
-            cells.append(gap + cell if number in right else cell + gap)
-        lines.append("  ".join(cells).rstrip())
-    return lines
+
+    def aligned(column: int, cell: str) -> str:
+        gap = " " * (widths[column] - _width(cell))
+        return gap + cell if column in right else cell + gap
+
+    return ["  ".join(aligned(column, cell) for column, cell in enumerate(row)).rstrip() for row in rows]
 
 
 def _width(text: str) -> int:
@@ -134,26 +164,15 @@ def exit_command(ctx: click.Context, exit_code: int, has_unstopped_threads: bool
 # ---- progress: one line on the terminal, with log messages printed above it
 
 
-class _LogAbove(logging.Handler):
-    def __init__(self, print_above: Callable[[str], None]) -> None:
-        super().__init__()
-        self._print_above = print_above
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            self._print_above(self.format(record))
-        except Exception:  # as in `logging.StreamHandler.emit`
-            self.handleError(record)
-
-
 class RunProgress:
     """Shows how far a run is: one line on a terminal, redrawn in place; elsewhere a line every `_REPORT_S` seconds.
 
-    Its methods may be called from any thread.
+    With `quiet`, it shows only problems. Its methods may be called from any thread.
     """
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str], *, quiet: bool = False) -> None:
         self._stream = stream
+        self._quiet = quiet
         self._text = ""
         self._lock = threading.Lock()
         self.is_terminal = stream.isatty()
@@ -162,7 +181,7 @@ class RunProgress:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Inside the block, print log messages above the line, which is removed at the end."""
-        handler, root = _LogAbove(self.print), logging.getLogger()
+        handler, root = logging.StreamHandler(self), logging.getLogger()
         if self.is_terminal:
             root.addHandler(handler)
         try:
@@ -174,7 +193,7 @@ class RunProgress:
     def update(self, text: str, *, is_last: bool = False) -> None:
         """Show `text`, unless it is too soon after another one. The last one is always shown on a terminal."""
         now_s = time.monotonic()
-        if now_s < self._next_update_s and not (is_last and self.is_terminal):
+        if self._quiet or (now_s < self._next_update_s and not (is_last and self.is_terminal)):
             return
         self._next_update_s = now_s + (_REDRAW_S if self.is_terminal else _REPORT_S)
         if not self.is_terminal:
@@ -188,10 +207,19 @@ class RunProgress:
 
     def print(self, message: str) -> None:
         """Print a message, above the line if one is shown."""
+        self.write(f"{message}\n")
+
+    def write(self, lines: str) -> None:
+        """As `print`, of lines with their ends."""
         with self._lock:
             self._erase()
-            self._stream.write(f"{message}\n{self._text}")
+            self._stream.write(lines + self._text)
             self._stream.flush()
+
+    def notify(self, message: str) -> None:
+        """Print a message that reports no problem."""
+        if not self._quiet:
+            self.print(message)
 
     def clear(self) -> None:
         """Remove the line, so that other output can follow."""
@@ -229,8 +257,8 @@ def interruptible(stop: threading.Event, message: str) -> Iterator[None]:
         stop.set()
         click.echo(message, err=True)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    handled = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    signals = (signal.SIGINT, signal.SIGTERM)
+    handled = {each: before for each in signals if (before := signal.getsignal(each)) is not signal.SIG_IGN}
     for number in handled:
         signal.signal(number, handle)
     try:

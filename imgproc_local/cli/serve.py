@@ -16,39 +16,27 @@ import sys
 import threading
 import time
 import webbrowser
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
 from imgproc_local import __version__
+from imgproc_local.cli import log_file
 from imgproc_local.cli.access import link_text, page_link
-from imgproc_local.cli.log_file import (
-    LOG_FILE,
-    audit_to_file,
-    lifecycle,
-    log_refused_start,
-    log_to_file,
-    without_secrets,
-)
-from imgproc_local.cli.options import (
-    air_gapped_option,
-    data_dir_option,
-    enable_air_gap_if_set,
-    load_settings_before_air_gap,
-)
-from imgproc_local.cli.output import exit_command, flush_output, path_text
+from imgproc_local.cli.help import Command
+from imgproc_local.cli.options import general_options, load_settings_before_air_gap
+from imgproc_local.cli.output import exit_command, flush_output, path_text, say
+from imgproc_local.compose import Services, lock_folder, open_services
 from imgproc_local.config import Config, Loaded, Settings, default_data_dir
 from imgproc_local.domain.addresses import ALL_INTERFACES, is_loopback
 from imgproc_local.domain.errors import DataFolderBusy, ServiceError, SettingInvalid, StorageFailed
-from imgproc_local.storage.accounts import audit
+from imgproc_local.storage.accounts import LINK_VALID_S, audit, link_page
+from imgproc_local.system import air_gap
 from imgproc_local.system.files import write_atomically
 from imgproc_local.system.folder_lock import FolderLock, Owner, current_owner
-
-if TYPE_CHECKING:
-    from imgproc_local.compose import Services
 
 SHUTDOWN_S = 5
 """How long an orderly stop waits for requests in flight."""
@@ -71,12 +59,13 @@ _NOT_STARTED_PAGE = """<!doctype html>
 """
 
 
-@click.command("serve")
-@click.option("--host", help="Listen on this address.  [default: 127.0.0.1]")
-@click.option("--port", type=int, help="Listen on this port; 0 uses a free one.  [default: 8484]")
+@click.command("serve", cls=Command)
+@click.option("--host", metavar="ADDRESS", help="Listen on this address.  [default: 127.0.0.1]")
+@click.option("--port", metavar="PORT", type=int, help="Listen on this port; 0 uses a free one.  [default: 8484]")
 @click.option(
     "--tls-cert",
     metavar="FILE",
+    type=click.Path(readable=False),
     help="Serve https with this certificate and its key, without a password, in one PEM file.",
 )
 @click.option(
@@ -89,10 +78,9 @@ _NOT_STARTED_PAGE = """<!doctype html>
     default=None,
     help="Open the local page in a browser, or don't.  [default: open it when started from a terminal]",
 )
-@air_gapped_option
-@data_dir_option
+@general_options
 @click.pass_context
-def command(ctx: click.Context, /, browser: bool | None, data_dir: str | None, **flags: object) -> None:
+def command(ctx: click.Context, /, browser: bool | None, **flags: object) -> None:
     """Serve the API and the local page until stopped.
 
     If a server is already running on the data folder, print its address and open its page. If the start is refused,
@@ -100,31 +88,34 @@ def command(ctx: click.Context, /, browser: bool | None, data_dir: str | None, *
     reach needs TLS: --tls-cert or --behind-proxy.
 
     Exit code: 0 stopped normally or already running, 1 can't listen on the address or port, 2 refused.
+
+    Examples:
+      imgproc-local serve --port 9000
+      imgproc-local serve --host 0.0.0.0 --tls-cert tls.pem
     """
     config = None
     try:
-        loaded = load_settings_before_air_gap(ctx, data_dir, **flags)
+        loaded = load_settings_before_air_gap(ctx, **flags)
         config = loaded.config
         # the air gap is inherited by child processes: a browser could not connect even to this server
         open_browser = (sys.stdout.isatty() if browser is None else browser) and not config.air_gapped
         has_unstopped_threads = _serve_or_show_running(loaded, flags, open_browser)
     except (ServiceError, click.ClickException, OSError) as error:
-        reason = error.message if isinstance(error, (ServiceError, click.ClickException)) else str(error)
-        folder = config.data_dir if config else _probable_data_dir(ctx, data_dir)
+        folder = config.data_dir if config else _probable_data_dir(ctx)
         if folder is not None:
             in_browser = browser is True and not (config and config.air_gapped)
-            _report_refused_start(folder, reason, in_browser=in_browser)
+            _report_refused_start(folder, str(error), in_browser=in_browser)
         raise
     flush_output()
     exit_command(ctx, 0, has_unstopped_threads)
 
 
-def _probable_data_dir(ctx: click.Context, data_dir: str | None) -> Path | None:
+def _probable_data_dir(ctx: click.Context) -> Path | None:
     """The data folder of the flags, the environment or the default, for a start whose settings can't be loaded.
 
     None if that folder does not exist. The settings file is not consulted.
     """
-    named = data_dir or (ctx.find_root().obj or {}).get("data_dir") or os.environ.get("IMGPROC_DATA_DIR")
+    named = ctx.find_root().ensure_object(dict).get("data_dir") or os.environ.get("IMGPROC_DATA_DIR")
     try:
         folder = Path(named).expanduser().absolute() if named else default_data_dir()
     except (SettingInvalid, RuntimeError):
@@ -134,7 +125,6 @@ def _probable_data_dir(ctx: click.Context, data_dir: str | None) -> Path | None:
 
 def _serve_or_show_running(loaded: Loaded, flags: dict[str, object], open_browser: bool) -> bool:
     """Serve until a signal, or show the server that runs on the data folder. Returns whether threads still run."""
-    from imgproc_local.compose import lock_folder
 
     config = loaded.config
     try:
@@ -148,7 +138,8 @@ def _serve_or_show_running(loaded: Loaded, flags: dict[str, object], open_browse
     try:
         _require_protection(config)
         with _listen(config) as listener:
-            enable_air_gap_if_set(config)
+            if config.air_gapped:
+                air_gap.enable()
             return asyncio.run(_serve(Settings(loaded), lock, listener, open_browser))
     finally:
         lock.release()
@@ -161,21 +152,19 @@ def _show_running(config: Config, running: Owner, flags: dict[str, object], open
     """
     assert running.address is not None
     where = urlsplit(running.address)
+    refused = None
     other_host = flags["host"] and _without_localhost(str(flags["host"])) != _without_localhost(where.hostname or "")
     if other_host or (flags["port"] and flags["port"] != where.port):
-        raise DataFolderBusy(
-            f"The data folder {config.data_dir} is already served at {running.address} (process {running.pid})."
-            " Stop that server first, or use another folder with --data-dir."
-        )
-    if config.air_gapped and not running.air_gapped:
-        raise DataFolderBusy(
-            f"air_gapped is true, but the server that runs at {running.address} (process {running.pid}) was started"
-            " without it. Stop that server first, or use another folder with --data-dir."
-        )
+        refused = f"The data folder {config.data_dir} is already served at"
+    elif config.air_gapped and not running.air_gapped:
+        refused = "air_gapped is true, but a server that was started without it runs at"
+    if refused:
+        advice = "Stop that server first, or use another folder with --data-dir."
+        raise DataFolderBusy(f"{refused} {running.address} (process {running.pid}). {advice}")
     click.echo(f"imgproc-local is already running: it serves {running.address}/api/v1  (process {running.pid})")
     if open_browser:
         try:
-            open_link(config.data_dir, page_link(config, running.address)).join(_BROWSER_TIMEOUT_S)
+            open_link(config.data_dir, page_link(config, running)).join(_BROWSER_TIMEOUT_S)
         except (StorageFailed, OSError) as error:
             click.echo(f"Its page could not be opened ({error}).", err=True)
 
@@ -213,7 +202,6 @@ def open_link(folder: Path, link: str) -> threading.Thread:
     """Open a sign-in link to the server on `folder` as `_open_in_browser` does, but from a file that only this user can
     read. Raises: OSError.
     """
-    from imgproc_local.storage.accounts import link_page
 
     page = link_page(folder)
     write_atomically(page, _LINK_PAGE.format(link=html.escape(link)).encode(), mode=0o600)
@@ -223,18 +211,17 @@ def open_link(folder: Path, link: str) -> threading.Thread:
 def _report_refused_start(data_dir: Path, reason: str, *, in_browser: bool) -> None:
     """Write `reason` to the log file in `data_dir`; with `in_browser`, also show it as a page.
 
-    Does nothing if the log file can't be opened. The caller prints the reason to standard error in any case.
+    As far as files can be written there. The caller prints the reason to standard error in any case.
     """
-    folder = log_refused_start(data_dir, reason)
-    if folder is None or not in_browser:
-        return
-    reason, log = html.escape(without_secrets(reason)), html.escape(str(folder / LOG_FILE))
-    try:
-        page = folder / "not-started.html"
-        page.write_text(_NOT_STARTED_PAGE.format(reason=reason, log=log), encoding="utf-8", errors="replace")
-    except OSError:
-        return
-    _open_in_browser(page.as_uri()).join(_BROWSER_TIMEOUT_S)
+    with suppress(OSError):
+        log = log_file.log_refused_start(data_dir, reason)
+        if in_browser:
+            page = log.with_name("not-started.html")
+            text = _NOT_STARTED_PAGE.format(
+                reason=html.escape(log_file.without_secrets(reason)), log=html.escape(str(log))
+            )
+            page.write_text(text, encoding="utf-8", errors="replace")
+            _open_in_browser(page.as_uri()).join(_BROWSER_TIMEOUT_S)
 
 
 # ---- the address ----
@@ -311,7 +298,6 @@ def _without_localhost(host: str) -> str:
 
 async def _serve(settings: Settings, lock: FolderLock, listener: socket.socket, open_browser: bool) -> bool:
     """Serve on `listener` until a signal stops the server. Returns whether threads still run stages."""
-    from imgproc_local.compose import open_services
 
     config = settings.config
     async with open_services(settings, "serve", lock=lock) as services:
@@ -320,10 +306,11 @@ async def _serve(settings: Settings, lock: FolderLock, listener: socket.socket, 
         from imgproc_local.web import page
 
         address = _url(config, listener.getsockname()[1])
-        lock.publish(address, air_gapped=config.air_gapped)
-        log_to_file(config.data_dir)
-        audit_to_file(config.data_dir)
-        lifecycle.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
+        lock.publish(address, air_gapped=config.air_gapped, public_url=config.public_address)
+        log_file.log_to_file(config.data_dir)
+        log_file.audit_to_file(config.data_dir)
+        log_file.lifecycle.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
+        address = config.public_address or address
         await _print_start(services, address)
         app = make_app(services, page.HANDLERS)
         server = Server(server_config(app, SHUTDOWN_S, config.tls_cert), on_stop=partial(end_requests, app))
@@ -331,12 +318,12 @@ async def _serve(settings: Settings, lock: FolderLock, listener: socket.socket, 
             try:
                 open_link(config.data_dir, link_text(address, await services.store.sessions.new_link()))
             except OSError as error:
-                lifecycle.warning("the page could not be opened in a browser (%s)", error)
+                log_file.lifecycle.warning("the page could not be opened in a browser (%s)", error)
         try:
             await server.serve(sockets=[listener])
-            lifecycle.info("stopped")
+            log_file.lifecycle.info("stopped")
         except Exception:
-            lifecycle.exception("stopped by an unexpected error")
+            log_file.lifecycle.exception("stopped by an unexpected error")
             raise
     return services.engine.has_unstopped_threads
 
@@ -363,28 +350,24 @@ async def _print_start(services: Services, address: str) -> None:
         click.echo(f"imgproc-local serves {address}/api/v1  (stop with Ctrl+C)")
         click.echo(f"Data: {path_text(services.config.data_dir)}")
         if services.config.air_gapped:
-            from imgproc_local.system.air_gap import seccomp_error
-
-            error = seccomp_error()
+            error = air_gap.seccomp_error()
             scope = f"Python code only: {error}" if error else "this program and every library in it"
             click.echo(f"Air-gapped: network connections are refused ({scope}).")
         if sys.stdout.isatty():
             await _print_secrets(services, address)
         else:
-            click.echo("The page: `imgproc-local sign-in` prints a link to it.")
-            click.echo("API keys: `imgproc-local keys create --name NAME` creates one.")
+            say("The page: `imgproc-local sign-in` prints a link to it.")
+            say("API keys: `imgproc-local keys create --name NAME` creates one.")
         sys.stdout.flush()
     except OSError as error:
-        lifecycle.warning("the start messages could not be printed (%s)", error.strerror)
+        log_file.lifecycle.warning("the start messages could not be printed (%s)", error.strerror)
 
 
 async def _print_secrets(services: Services, address: str) -> None:
-    from imgproc_local.storage.accounts import LINK_VALID_S
-
     link = link_text(address, await services.store.sessions.new_link())
-    click.echo(f"Page: {link}  (works once, for {LINK_VALID_S // 60} minutes; then `imgproc-local sign-in`)")
+    say(f"Page: {link}  (works once, for {LINK_VALID_S // 60} minutes; then `imgproc-local sign-in`)")
     if not await services.store.keys.all():
         key, secret = await services.store.keys.create("first key")
         audit("key.create", key=key.id, account=key.account_id, by="serve")
         click.echo(f"\nYour API key, shown only this once:\n\n    {secret}\n")
-        click.echo("Create more with `imgproc-local keys create --name NAME`.")
+        say("Create more with `imgproc-local keys create --name NAME`.")

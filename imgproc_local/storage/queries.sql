@@ -653,6 +653,9 @@ INSERT INTO heartbeat (id, at) VALUES (1, :at) ON CONFLICT (id) DO UPDATE SET at
 
 -- ---- inspection ----
 
+-- name: keys_in_force
+SELECT id, name FROM keys WHERE revoked_at IS NULL ORDER BY id;
+
 -- name: count_keys_in_force
 SELECT count(*) FROM keys WHERE revoked_at IS NULL;
 

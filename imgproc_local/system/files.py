@@ -1,7 +1,7 @@
 """Atomic and durable writes: a file is written completely or not at all, and survives a loss of power.
 
 Also reading of the program's own files in folders that somebody else may have prepared, access for the owner only,
-locks, hashes, file names as text, and whether a path is on another machine.
+locks, hashes, and file names as text.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import secrets
+import shutil
 import stat
 import sys
 import time
@@ -26,8 +26,6 @@ PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 """Errors where no hard link can be made, as on exFAT."""
-_EXTENDED_DRIVE = re.compile(r"\\\\\?\\[A-Za-z]:")
-"""A drive of Windows in the notation for long paths, such as `\\\\?\\C:`."""
 
 
 def open_own_file(
@@ -102,6 +100,17 @@ def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     fsync_folder(path.parent)
 
 
+def copy_durably(source: Path, target: Path) -> None:
+    """Copy a file, and return when the copy is on the disk. Raises: OSError; then there is no copy."""
+    try:
+        shutil.copyfile(source, target)
+        with target.open("rb+") as copy:
+            os.fsync(copy.fileno())
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
 def rename_to_new(part: Path, target: Path) -> None:
     """Rename `part` to `target` without replacing a file. On most systems `part` remains, as a second link.
 
@@ -142,14 +151,6 @@ def is_disk_full(error: OSError) -> bool:
 def encodable_text(text: str) -> str:
     """`text` made encodable as UTF-8: surrogates, which stand for other bytes in file names, become `\\xNN`."""
     return text.encode("utf-8", sys.getfilesystemencodeerrors()).decode("utf-8", "backslashreplace")
-
-
-def is_on_network(path: PurePath) -> bool:
-    """Whether Windows would open `path` on another machine (UNC) or as a device. This does not open it.
-
-    Opening a UNC path connects to the machine that it names and sends the user's sign-in there.
-    """
-    return path.drive.startswith("\\\\") and not _EXTENDED_DRIVE.fullmatch(path.drive)
 
 
 # ---- locks ----

@@ -171,5 +171,5 @@ def _busy_message(folder: Path, owner: Owner | None) -> str:
         held = f"Another process holds the data folder {folder}, or its file system has no locks."
     else:
         where = f" at {owner.address}" if owner.address else ""
-        held = f"The data folder {folder} is held by process {owner.pid} (`imgproc-local {owner.doing}`{where})."
+        held = f"The data folder {folder} is held by process {owner.pid} (`{owner.doing}`{where})."
     return f"{held} Wait for it, stop it first, or use another folder with --data-dir."

@@ -18,7 +18,26 @@ from click.testing import CliRunner, Result
 from imgproc_local.cli import main
 from tests.faults.server_process import ROOT, clean_environment
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
+SLOWLY = (
+    sys.executable,
+    "-c",
+    """
+import time
+from imgproc_local.cli import main
+from imgproc_local.cli.process.in_place import InPlace
+from imgproc_local.cli.process.results_folder import ResultsFolder
+
+for kind in (InPlace, ResultsFolder):
+    def publish(*arguments, publish=kind.publish):
+        time.sleep(0.5)
+        return publish(*arguments)
+
+    kind.publish = publish
+main()
+""",
+)
+"""The program, in which a run is long enough to be interrupted: each result waits for half a second."""
 
 
 class Program:
@@ -31,11 +50,12 @@ class Program:
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"
         self.working_directory = ROOT
+        self.command: tuple[str, ...] = (sys.executable, "-m", "imgproc_local")
         self._environment = {"XDG_CONFIG_HOME": str(folder / "config"), "HOME": str(folder)}
 
     def start(self, *arguments: object, **settings: object) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "imgproc_local", *map(str, arguments)],
+            [*self.command, *map(str, arguments)],
             cwd=self.working_directory,
             env=clean_environment(**{"data_dir": self.data, "codec_threads": 2, **settings}) | self._environment,
             stdin=subprocess.DEVNULL,
@@ -61,7 +81,7 @@ class Program:
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)
 
-    def in_process(self, *arguments: object, **settings: object) -> Result:
+    def in_process(self, *arguments: object, stdin: bytes | None = None, **settings: object) -> Result:
         """Run a command in the process of the test, which is faster than starting one.
 
         Air-gapped mode does not block the network there, because that can't be undone for the following tests.
@@ -72,13 +92,19 @@ class Program:
             mock.patch("imgproc_local.system.air_gap.enable"),
             mock.patch("imgproc_local.system.air_gap.find_leaks", return_value=[]),
         ):
-            return CliRunner().invoke(main, [str(argument) for argument in arguments], env=environment)
+            return CliRunner().invoke(main, [str(argument) for argument in arguments], stdin, environment)
 
     def output(self, *arguments: object, **settings: object) -> str:
         """The output of a command, run in the process of the test. The command must succeed."""
         result = self.in_process(*arguments, **settings)
         assert result.exit_code == 0, result.output
         return result.stdout
+
+    def summary(self, *arguments: object, **settings: object) -> str:
+        """As `output`, but what the command writes to its error output."""
+        result = self.in_process(*arguments, **settings)
+        assert result.exit_code == 0, result.output
+        return result.stderr
 
     def error(self, *arguments: object, exit_code: int = 2, **settings: object) -> str:
         """The error output of a command that must fail, by default because of its arguments."""

@@ -21,7 +21,7 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.system.folder_lock import FolderLock
 from tests.cli.conftest import Program, use_link
-from tests.faults.server_process import command_line, make_key, serving
+from tests.faults.server_process import ServerProcess, command_line, make_key, serving
 from tests.support.certificates import self_signed
 from tests.support.worker_pool import wait_until
 
@@ -193,3 +193,19 @@ def test_a_proxy_is_trusted_and_other_machines_must_use_it(tmp_path: Path) -> No
         forged = {"X-API-Key": make_key(folder), "X-Forwarded-For": "203.0.113.5 key=FORGED, 127.0.0.1"}
         assert httpx.get(f"{root}/api/v1/jobs", headers=forged).status_code == 200
         assert "FORGED" not in (folder / "logs" / "audit.log").read_text(encoding="utf-8")
+
+
+def test_the_public_address_is_the_one_that_is_printed_and_linked(tmp_path: Path) -> None:
+    """`sign-in` takes it from the running server: in a shell, the variables of a service are not set."""
+    folder = tmp_path / "data"
+    public = "https://img.example.org"
+    server = ServerProcess(folder, behind_proxy="127.0.0.1", public_url=f"{public}:443/")
+    try:
+        assert wait_until(lambda: server.root is not None, TIMEOUT_S)
+        assert server.root == public
+        link = command_line("sign-in", data_dir=folder).stdout.strip()
+        assert link.startswith(f"{public}/?token=")
+        assert len(link) > len(f"{public}/?token=") + 20
+        assert "it serves http://127.0.0.1:" in command_line("serve", "--no-browser", data_dir=folder).stdout
+    finally:
+        server.kill()

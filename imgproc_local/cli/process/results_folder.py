@@ -18,30 +18,22 @@ import logging
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import IO
 
 import msgspec
 from msgspec import Struct, structs
 
-from imgproc_local.batch import (
-    MANIFEST_FILE,
-    MANIFEST_HEADER,
-    BatchRequest,
-    Kind,
-    LocalFile,
-    Made,
-    ManifestLine,
-    ResultFile,
-    fallback_name,
-)
+from imgproc_local import batch
 from imgproc_local.cli.discovery import SourceFile, read_manifest
-from imgproc_local.cli.output import Refused, path_text, printable
+from imgproc_local.cli.output import Refused, duration_text, path_text, printable
 from imgproc_local.domain.filename import archive_name, is_archive_name, numbered
 from imgproc_local.domain.result import Translation
 from imgproc_local.system.files import (
+    copy_durably,
     encodable_text,
     hash_file,
     lock_within,
@@ -54,11 +46,39 @@ from imgproc_local.system.files import (
 log = logging.getLogger(__name__)
 
 LOCK_FILE = ".imgproc-local.lock"
-_LOCK_WAIT_S = 1.0
-PART_PREFIX, PART_SUFFIX = ".imgproc-local-", ".part"
+_LOCK_NOTICE_S = 1.0
+"""How long to wait silently for another run to end."""
+_LOCK_WAIT_S = 3600.0
+"""How long to wait after that. The runs that `xargs -P` starts take turns within seconds or minutes."""
+_PART_PREFIX, _PART_SUFFIX = ".imgproc-local-", ".part"
 """The beginning and the end of the names of temporary files and folders."""
 _FILES = ""
 """In place of a language, for the names of files."""
+
+
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """Which pictures a run processes, where it writes results, and what it prints: see the help of the options."""
+
+    paths: tuple[Path, ...]
+    out: Path
+    flat: bool
+    archive_names: bool
+    exclude: tuple[str, ...]
+    in_place: bool
+    backup_suffix: str | None
+    preserve: bool
+    jobs: int | None
+    watch: bool
+    is_piped: bool
+    dry_run: bool
+    quiet: bool
+    as_json: bool
+    csv_file: Path | None
+    html_file: Path | None
+
+    def shown(self, path: Path) -> str:
+        """The path of a picture, for people."""
+        return "-" if self.is_piped else printable(path_text(path))
 
 
 class Outcome(Struct, frozen=True):
@@ -70,8 +90,8 @@ class Outcome(Struct, frozen=True):
     """
 
     picture: Path
-    record: ManifestLine | None = None
-    new: ManifestLine | None = None
+    record: batch.ManifestLine | None = None
+    new: batch.ManifestLine | None = None
     errors: tuple[tuple[str | None, str], ...] = ()
 
     @property
@@ -104,7 +124,19 @@ def source_key(picture: Path, out: Path) -> str:
     return encodable_text(relative.as_posix())
 
 
-def is_unchanged(picture: SourceFile, record: ManifestLine, out: Path, options_hash: str) -> bool:
+def unchanged_outcomes(
+    pictures: Iterable[SourceFile], records: Mapping[str, batch.ManifestLine], out: Path, options_hash: str
+) -> list[Outcome]:
+    """The outcomes of those pictures whose results in the output folder a run with these options would make again."""
+    found = ((picture, records.get(source_key(picture.path, out))) for picture in pictures)
+    return [
+        Outcome(picture.path, record)
+        for picture, record in found
+        if record is not None and _is_unchanged(picture, record, out, options_hash)
+    ]
+
+
+def _is_unchanged(picture: SourceFile, record: batch.ManifestLine, out: Path, options_hash: str) -> bool:
     """Whether the results of `record` in the output folder are what a run with these options makes of the picture."""
     is_same = record.options == options_hash and record.size_bytes == picture.size_bytes
     if not is_same or record.errors or not _have_content(out, record.files):
@@ -119,23 +151,31 @@ class ResultsFolder:
     """The output folder at `path`, opened by one run at a time. `records` has the current record of each source.
 
     The names of files, and those of texts in each language, are unique in the folder. They have no extension.
+    `has_waited` says that another run has written to the folder meanwhile. With `preserve`, results have the mode and
+    the times of their pictures.
     """
 
-    def __init__(self, path: Path, request: BatchRequest) -> None:
+    place = "output folder"
+    max_unnamed = 512
+    """How many pictures may be in progress, or wait for the name of an earlier one."""
+
+    def __init__(self, path: Path, request: batch.BatchRequest, *, preserve: bool = False) -> None:
         """Create the folder if needed, lock it, and delete the temporary files that a killed run left.
 
-        Raises: Refused, if another run is writing to the folder; OSError.
+        Waits while another run is writing to the folder, and logs it. Raises: Refused, if that takes too long; OSError.
         """
         self.path = path
         self.request = request
+        self.preserve = preserve
         path.mkdir(parents=True, exist_ok=True)
         with ExitStack() as opened:
             self._lock: IO[bytes] = opened.enter_context(open_own_file(path / LOCK_FILE, "ab"))
-            if not lock_within(self._lock, _LOCK_WAIT_S):
-                raise Refused(
-                    f"Another `imgproc-local process` is writing to {printable(path_text(path))}. Wait for it, or"
-                    " choose another folder with --out."
-                )
+            self.has_waited = not lock_within(self._lock, _LOCK_NOTICE_S)
+            if self.has_waited:
+                busy = f"Another `process` is writing to {printable(path_text(path))}."
+                log.warning("%s Waiting until it ends, at most %s.", busy, duration_text(_LOCK_WAIT_S))
+                if not lock_within(self._lock, _LOCK_WAIT_S):
+                    raise Refused(f"{busy} Choose another folder with --out.")
             # before it is read, because this refuses what is no regular file
             self._manifest: IO[bytes] = opened.enter_context(self._opened_manifest())
             self.records = read_manifest(path)
@@ -155,18 +195,19 @@ class ResultsFolder:
         self._lock.close()
 
     def _opened_manifest(self) -> IO[bytes]:
-        return open_own_file(self.path / MANIFEST_FILE, "ab", buffering=0)
+        return open_own_file(self.path / batch.MANIFEST_FILE, "ab", buffering=0)
 
     def _compact(self) -> None:
         """Rewrite the manifest with one record per source, sorted. Raises: OSError, with the file unchanged."""
         self._manifest.close()
-        lines = [MANIFEST_HEADER, *(msgspec.json.encode(self.records[source]) for source in sorted(self.records)), b""]
+        records = [msgspec.json.encode(self.records[source]) for source in sorted(self.records)]
+        lines = [batch.MANIFEST_HEADER, *records, b""]
         try:
-            write_atomically(self.path / MANIFEST_FILE, b"\n".join(lines))
+            write_atomically(self.path / batch.MANIFEST_FILE, b"\n".join(lines))
         finally:
             self._manifest = self._opened_manifest()
 
-    def _append(self, record: ManifestLine) -> None:
+    def _append(self, record: batch.ManifestLine) -> None:
         """Append a record to the manifest and sync it to the disk. Raises: OSError.
 
         A text that a person has to write is stored empty: its placeholder is only for the output of this run.
@@ -181,7 +222,7 @@ class ResultsFolder:
 
     # ---- results ----
 
-    def publish(self, picture: SourceFile, sha256: str, made: Made) -> Outcome:
+    def publish(self, picture: SourceFile, sha256: str, made: batch.Made) -> Outcome:
         """Choose the names of results, store their record, then rename the files. Blocks. Raises: OSError.
 
         `made` has staged files, and texts whose names are not unique yet; `sha256` is that of the picture. Earlier
@@ -198,41 +239,43 @@ class ResultsFolder:
             self._append(record)
             return structs.replace(outcome, record=record)
         kept = self._kept(same, made)
-        record = ManifestLine(
+        sized = same.variants if same is not None and "converted" in kept else ()
+        sizes = {each.size_px for each, has_files in ((same, kept), (made, made.files)) if each and has_files}
+        record = batch.ManifestLine(
             source=source,
             size_bytes=picture.size_bytes,
             modified_ns=picture.modified_ns,
             sha256=sha256,
             options=self.request.options_hash,
             removed=tuple(sorted({*same.removed, *made.removed})) if same and kept else made.removed,
-            edited=() if earlier is None else self._make_way(earlier, kept),
+            edited=() if earlier is None else self._make_way(earlier, [*kept.values(), *sized]),
             errors=made.errors,
             suggestion=same.suggestion if same and not made.texts else made.suggestion,
-            optimized=kept.get("optimized"),
-            converted=kept.get("converted"),
-            sidecar=kept.get("sidecar"),
+            notes={kind: notes for kind, notes in (same.notes if same else {}).items() if kind in kept} | made.notes,
         )
+        record = structs.replace(record, variants=sized, size_px=sizes.pop() if len(sizes) == 1 else None, **kept)
         record = self._stored_under_free_name(picture, made, record, same)
         if made.files or made.texts:
-            outcome = structs.replace(outcome, new=structs.replace(record, **dict.fromkeys(kept)))
+            variants = () if sized else record.variants
+            outcome = structs.replace(outcome, new=structs.replace(record, **dict.fromkeys(kept), variants=variants))
         return structs.replace(outcome, record=record)
 
-    def _kept(self, same: ManifestLine | None, made: Made) -> dict[Kind, ResultFile]:
+    def _kept(self, same: batch.ManifestLine | None, made: batch.Made) -> dict[batch.Kind, batch.ResultFile]:
         """The results of an earlier run on the same content that remain, by kind. The user may have edited them."""
         earlier = () if same is None else same.by_kind.items()
         kept = {kind: file for kind, file in earlier if kind not in made.replaced}
         return {kind: file for kind, file in kept.items() if _have_content(self.path, [file])}
 
-    def _make_way(self, earlier: ManifestLine, kept: dict[Kind, ResultFile]) -> tuple[str, ...]:
+    def _make_way(self, earlier: batch.ManifestLine, kept: Collection[batch.ResultFile]) -> tuple[str, ...]:
         """Delete the results of an earlier run that are not kept, and return the paths of those that were edited."""
-        replaced = [file for file in earlier.files if file not in kept.values()]
+        replaced = [file for file in earlier.files if file not in kept]
         _remove_unedited(self.path, replaced)
         self._taken.difference_update(_names_of(earlier))
         return existing(self.path, (*earlier.edited, *(file.path for file in replaced)))
 
     def _stored_under_free_name(
-        self, picture: SourceFile, made: Made, record: ManifestLine, same: ManifestLine | None
-    ) -> ManifestLine:
+        self, picture: SourceFile, made: batch.Made, record: batch.ManifestLine, same: batch.ManifestLine | None
+    ) -> batch.ManifestLine:
         """Store the record with the files and texts under the first name that is free, and rename the files."""
         language, base = self._base_of_files(picture, made, same)
         for name in self._free_names(base, language, _FILES):
@@ -240,19 +283,17 @@ class ResultsFolder:
             paths = {stem + file.ending: file for file in made.files}
             if existing(self.path, paths):
                 continue
-            files = {
-                file.kind: ResultFile(path, hash_file(file.path), file.path.stat().st_size, file.format)
-                for path, file in paths.items()
-            }
             texts = self._named_texts(picture, made, name) or (() if same is None else same.translations)
-            named = structs.replace(record, translations=texts, **files)
+            named = structs.replace(record, translations=texts)
+            for path, file in paths.items():
+                named = file.added_to(named, path)
             self._append(named)
             if _rename_all(self.path, {path: file.path for path, file in paths.items()}):
                 self._taken.update(_names_of(named))
                 return named
         raise AssertionError("there is always another number")
 
-    def _base_of_files(self, picture: SourceFile, made: Made, same: ManifestLine | None) -> tuple[str, str]:
+    def _base_of_files(self, picture: SourceFile, made: batch.Made, same: batch.ManifestLine | None) -> tuple[str, str]:
         """The name of the files before numbers are added, after the language of the text that it is from."""
         # without texts of this run, because analyze failed or was not asked for, those of an earlier run name the files
         if not made.texts and same is not None and same.translations:
@@ -261,12 +302,12 @@ class ResultsFolder:
                 return language, earlier
         if made.texts:
             return made.texts[0].language_code, self._base_name(picture, made.texts[0].seo_filename)
-        return _FILES, self._base_name(picture, fallback_name(picture.path, self.request.languages[0]))
+        return _FILES, self._base_name(picture, batch.fallback_name(picture.path, self.request.languages[0]))
 
     def _base_name(self, picture: SourceFile, name: str) -> str:
         return archive_name(name, picture.key) if self.request.archive_names else name
 
-    def _named_texts(self, picture: SourceFile, made: Made, name_of_files: str) -> tuple[Translation, ...]:
+    def _named_texts(self, picture: SourceFile, made: batch.Made, name_of_files: str) -> tuple[Translation, ...]:
         """The texts with unique names; that of the first one is the name of the files."""
         named: list[Translation] = []
         for text in made.texts:
@@ -282,7 +323,7 @@ class ResultsFolder:
                 yield name
 
 
-def _names_of(record: ManifestLine) -> Iterator[tuple[str, str]]:
+def _names_of(record: batch.ManifestLine) -> Iterator[tuple[str, str]]:
     """The names of the texts and files of a picture, each after its language."""
     yield from ((text.language_code, text.seo_filename) for text in record.translations)
     yield from ((_FILES, PurePosixPath(path).stem) for path in record.paths)
@@ -291,23 +332,37 @@ def _names_of(record: ManifestLine) -> Iterator[tuple[str, str]]:
 # ---- files below the output folder `out` ----
 
 
-def hidden_copy(out: Path, file: LocalFile) -> LocalFile:
-    """A result copied to the folder, under a temporary name. Raises: OSError; then no file is left behind."""
-    part = out / f"{PART_PREFIX}{secrets.token_hex(8)}{PART_SUFFIX}"
+def hidden_copy(out: Path, file: batch.LocalFile, like: Path | None = None) -> batch.LocalFile:
+    """A result copied to the folder, under a temporary name. It gets the mode and the times of the file `like`.
+
+    Raises: OSError; then no file is left behind, unless its mode or times can't be set.
+    """
+    part = out / f"{_PART_PREFIX}{secrets.token_hex(8)}{_PART_SUFFIX}"
+    copy_durably(file.path, part)
+    if like is not None:
+        status = like.stat()
+        shutil.copymode(like, part)
+        os.utime(part, ns=(status.st_atime_ns, status.st_mtime_ns))
+    return structs.replace(file, path=part)
+
+
+def temporary_folder() -> TemporaryDirectory[str]:
+    """A folder in that of the system for temporary files. Raises: Refused, if it can't be written."""
     try:
-        with file.path.open("rb") as source, part.open("xb") as copy:
-            shutil.copyfileobj(source, copy)
-            copy.flush()
-            os.fsync(copy.fileno())
-        return structs.replace(file, path=part)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+        return TemporaryDirectory(prefix="imgproc-", ignore_cleanup_errors=True)
+    except OSError as error:
+        problem = f"No temporary file can be written: {error.strerror}."
+        raise Refused(f"{problem} Name a folder for such files in the environment variable TMPDIR.") from error
+
+
+def hidden_folder(out: Path) -> TemporaryDirectory[str]:
+    """A temporary folder in the output folder, with a temporary name."""
+    return TemporaryDirectory(_PART_SUFFIX, _PART_PREFIX, out, ignore_cleanup_errors=True)
 
 
 def _delete_leftovers(out: Path) -> None:
     """Delete the temporary files and folders that a killed run left, as far as possible."""
-    for part in out.glob(f"{PART_PREFIX}*{PART_SUFFIX}"):
+    for part in out.glob(f"{_PART_PREFIX}*{_PART_SUFFIX}"):
         if part.is_dir() and not part.is_symlink():
             shutil.rmtree(part, ignore_errors=True)
         else:
@@ -344,7 +399,7 @@ def existing(out: Path, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(path for path in paths if os.path.lexists(out / path))
 
 
-def _have_content(out: Path, files: Iterable[ResultFile]) -> bool:
+def _have_content(out: Path, files: Iterable[batch.ResultFile]) -> bool:
     """Whether the files exist and are not empty. Their content may have been changed by the user."""
     try:
         return all((out / file.path).stat().st_size > 0 for file in files)
@@ -352,7 +407,7 @@ def _have_content(out: Path, files: Iterable[ResultFile]) -> bool:
         return False
 
 
-def _remove_unedited(out: Path, files: Iterable[ResultFile]) -> None:
+def _remove_unedited(out: Path, files: Iterable[batch.ResultFile]) -> None:
     """Delete those of the files that still have the content that this program wrote. Blocks. Raises: OSError.
 
     An empty file is deleted too: where there are no hard links, a killed run can leave one.

@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from imgproc_local import batch
 from imgproc_local.cli.process import run
+from imgproc_local.codecs.picture import formats
 from imgproc_local.domain.image import Format
 from imgproc_local.engine import pipeline as pipeline_module
 from tests.cli.conftest import Program
@@ -25,7 +28,7 @@ from tests.support.reading import probe
 FIELDS = [
     "file", "status", "original_filename", "original_size", "optimized_size", "converted_format",
     "converted_size", "compression_percentage", "translations", "suggested_role", "suggested_role_reason", "removed",
-    "optimized_file", "converted_file", "errors",
+    "optimized_notes", "converted_notes", "variants", "optimized_file", "converted_file", "errors",
 ]  # fmt: skip
 
 
@@ -68,8 +71,10 @@ def test_all_pictures_of_a_folder_are_processed(program: Program, folder: Path, 
         assert file.parent == (out / "deeper" if in_subfolder else out)
         with Image.open(file) as picture:
             picture.load()
-    for expected in ("red-bicycle", "en (", "de (", "5 pictures written", " larger as WEBP than optimized"):
+    for expected in ("red-bicycle", "en (", "de ("):
         assert expected in result.stdout
+    for expected in ("5 pictures written", " larger as WEBP than optimized", "5 done, 0 failed"):
+        assert (expected in result.stderr, expected in result.stdout) == (True, False)
     assert f"Skipped: {Path(folder.name, 'notes.txt')}: " in result.stderr
     assert "secret" not in result.stdout + result.stderr
     assert "[" not in result.stderr, "there is no progress line without a terminal"
@@ -94,8 +99,22 @@ def test_tiff_and_heic_become_jpeg_an_avif_remains_one_and_a_raw_file_is_skipped
     assert "boat.tif: only the first of its 2 pages is processed." in result.stderr
 
 
+def test_a_jpeg_becomes_a_jpeg_xl_and_that_a_jpeg(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "boat.jpg").write_bytes(pictures.jpeg())
+    out = ("--out", tmp_path / "out", "--archive-names")
+    (made,) = program.in_process_json("process", tmp_path / "boat.jpg", "--only", "convert", "--format", "jxl", *out)
+    assert made["converted_file"].endswith(".jxl")
+    assert made["converted_size"] < made["original_size"]
+    (again,) = program.in_process_json("process", made["converted_file"], "--only", "optimize", "--out", tmp_path / "2")
+    assert again["optimized_file"].endswith(".jpg")
+    monkeypatch.setattr(formats, "can_use_jxl", lambda: False)
+    assert "pylibjxl is not installed" in program.error("process", tmp_path / "boat.jpg", "--format", "jxl")
+
+
 def test_json_is_one_document_with_the_fields_of_the_api(program: Program, folder: Path, tmp_path: Path) -> None:
-    command = ("process", folder, "--languages", "en,de", "--out", tmp_path / "out", "--format", "avif")
+    command = ("process", folder, "--languages", "en_US,de-AT,en", "--out", tmp_path / "out", "--format", "avif")
     images = program.in_process_json(*command)
     assert all(list(image) == FIELDS for image in images)
     done = {Path(image["file"]).name: image for image in images if image["status"] == "completed"}
@@ -103,6 +122,9 @@ def test_json_is_one_document_with_the_fields_of_the_api(program: Program, folde
     for name, image in done.items():
         assert image["original_filename"] == name
         assert image["errors"] == []
+        assert image["optimized_notes"] == []
+        is_larger = image["converted_size"] >= image["optimized_size"]
+        assert [note["code"] for note in image["converted_notes"]] == ["larger_than_optimized"] * is_larger
         assert Path(image["optimized_file"]).stat().st_size == image["optimized_size"] <= image["original_size"]
         assert Path(image["converted_file"]).stat().st_size == image["converted_size"]
         assert image["converted_format"] == "avif"
@@ -125,6 +147,15 @@ def test_a_picture_named_twice_has_one_result_and_files_of_the_user_are_not_over
     assert (out / "red-bicycle-picture.webp").read_bytes() == b"mine"
 
 
+def test_a_quiet_run_prints_only_what_failed_and_the_json(program: Program, folder: Path, tmp_path: Path) -> None:
+    command = ("process", folder / "red bicycle.JPG", "--out", tmp_path / "out", "--quiet")
+    done = program.in_process(*command)
+    assert (done.exit_code, done.output) == (0, "")
+    failed = program.in_process(*command, folder / "notes.txt", "--json")
+    assert (failed.exit_code, [image["status"] for image in json.loads(failed.stdout)]) == (1, ["unchanged", "failed"])
+    assert re.fullmatch(rf"Failed: {folder / 'notes.txt'}: [^\n]+\n", failed.stderr)
+
+
 # ---- failures and refusals ----
 
 
@@ -138,7 +169,7 @@ def test_what_can_not_be_processed_fails_and_the_others_are_done(
             file.unlink()
         return pipeline_module.run_stages(pipeline, plan, file, *rest)
 
-    monkeypatch.setattr(run, "run_stages", run_stages)
+    monkeypatch.setattr(batch, "run_stages", run_stages)
     missing = folder / "red bicylce.JPG"
     for name, content in (
         ("broken.jpg", pictures.broken_jpeg()),
@@ -173,13 +204,15 @@ def test_what_can_not_be_processed_fails_and_the_others_are_done(
     ("arguments", "message"),
     [
         (("missing.jpg",), "missing.jpg"),
-        ((), "FILE"),
+        ((), "Expected a FILE, a FOLDER, or --files-from"),
+        (("--files-from", os.devnull), "there are none in the list of --files-from"),
         (("{}", "--languages", "german"), "Did you mean de (German)?"),
         (("{}", "--languages", "qq"), "en, de, fr"),
+        (("{}", "--languages", "en,zh-Hant"), "Chinese is written in the script Hans only, not in Hant."),
         (("{}", "--languages", ","), "expected language codes"),
         (("{}", "--languages", "en,de,fr,es,it,pt,nl,da,sv,nb,fi"), "at most 10"),
         (("{}", "--context", "x" * 501), "at most 500 characters, received 501"),
-        (("{}", "--format", "png"), "'webp', 'avif'"),
+        (("{}", "--format", "png"), "'webp', 'avif', 'jxl'"),
         (("{}", "--out", "{}/notes.txt"), "notes.txt"),
         (("{}", "--out", "{}/notes.txt/below"), "--out"),
         (("{}/empty",), "there are none in"),
@@ -190,6 +223,7 @@ def test_what_can_not_be_processed_fails_and_the_others_are_done(
         (("{}", "--overwrite"), "--overwrite needs --write-metadata"),
         (("{}", "--only", "analyze", "--write-metadata"), "needs files to write to"),
         (("{}", "--only", "convert", "--sidecar"), "add --only analyze"),
+        (("{}", "--only", "optimize", "--widths", "100"), "add --only convert"),
     ],
 )
 def test_invalid_arguments_are_refused_before_anything_is_done(
@@ -222,7 +256,7 @@ def test_a_full_output_disk_ends_the_run(
     assert (result.exit_code, type(result.exception)) == (1, SystemExit)
     assert "The disk of the output folder is full." in result.stderr
     assert "0 of 4 pictures are done" in result.stderr
-    assert "4 failed" not in result.stdout
+    assert "4 failed" not in result.stderr
     assert names(tmp_path / "out") == []
 
 

@@ -86,6 +86,6 @@ def test_pipes_and_damaged_manifests_in_a_searched_folder_do_not_block_or_end_th
     (received / MANIFEST_FILE).write_bytes(nested)
     ended = program("process", received, "--out", tmp_path / "out", *FLAGS)  # a run that blocks is killed
     assert ended.returncode == 0, ended.stderr
-    assert "1 done" in ended.stdout
+    assert "1 done" in ended.stderr
     assert f"sub/{MANIFEST_FILE} can't be read ({MANIFEST_FILE} is not a regular file)" in ended.stderr
     assert f"1 lines of {received / MANIFEST_FILE} can't be read" in ended.stderr

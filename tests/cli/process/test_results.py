@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
+from contextlib import closing
+from pathlib import Path, PurePosixPath
 
 import msgspec
 import pytest
 
 from imgproc_local import batch
-from imgproc_local.batch import MANIFEST_FILE, BatchRequest, LocalFile, ManifestLine, ResultFile
-from imgproc_local.cli.discovery import read_manifest
+from imgproc_local.batch import MANIFEST_FILE, BatchRequest, LocalFile, Made, ManifestLine, ResultFile
+from imgproc_local.cli.discovery import SourceFile, read_manifest
 from imgproc_local.cli.process import results_folder
 from imgproc_local.cli.process.results_folder import (
     ResultsFolder,
@@ -18,7 +19,9 @@ from imgproc_local.cli.process.results_folder import (
     _rename_all,
     existing,
     hidden_copy,
+    source_key,
 )
+from imgproc_local.domain.image import Format
 
 
 @pytest.mark.parametrize("has_hard_links", [True, False])
@@ -66,3 +69,29 @@ def test_a_manifest_names_no_file_outside_its_folder_and_is_read_up_to_a_size(
     for read in (lambda folder: ResultsFolder(folder, BatchRequest((), (), "")), read_manifest):
         with pytest.raises(PermissionError, match=f"{MANIFEST_FILE} has {len(content):,} bytes; at most"):
             read(tmp_path)
+
+
+def test_widths_are_named_kept_and_replaced_with_the_converted_file(tmp_path: Path) -> None:
+    """One run makes two files, one only the optimized file, and one the converted file without widths."""
+    out, picture = tmp_path / "out", tmp_path / "a dog.jpg"
+    picture.write_bytes(b"a picture")
+    source = SourceFile(picture, PurePosixPath(), 9, 1)
+
+    def publish(folder: ResultsFolder, *files: LocalFile) -> ManifestLine:
+        made = Made(tuple(hidden_copy(out, file) for file in files), notes={file.kind: () for file in files})
+        record = folder.publish(source, "sum", made).record
+        assert record is not None
+        return record
+
+    (tmp_path / "made").write_bytes(b"made")
+    optimized = LocalFile("optimized", tmp_path / "made", ".jpg", Format.JPEG)
+    converted = LocalFile("converted", tmp_path / "made", ".webp", Format.WEBP)
+    sized = LocalFile("converted", tmp_path / "made", "-480.webp", Format.WEBP, 480, 320)
+    with closing(ResultsFolder(out, BatchRequest((), ("en",), ""))) as folder:
+        (variant,) = publish(folder, converted, sized).variants
+        assert (variant.path, variant.width_px, variant.height_px) == ("a-dog-480.webp", 480, 320)
+        assert publish(folder, optimized).variants == (variant,)
+    with closing(ResultsFolder(out, BatchRequest((), ("en",), ""))) as folder:
+        assert folder.records[source_key(picture, out)].variants == (variant,), "the manifest has it"
+        assert publish(folder, converted).variants == ()
+    assert sorted(path.name for path in out.glob("[!.]*")) == ["a-dog.jpg", "a-dog.webp"]

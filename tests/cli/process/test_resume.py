@@ -17,9 +17,11 @@ from PIL import Image
 from PIL.ExifTags import GPS, IFD, Base
 
 from imgproc_local.batch import MANIFEST_FILE, MANIFEST_HEADER
+from imgproc_local.cli.discovery import read_manifest
+from imgproc_local.cli.process import results_folder
 from imgproc_local.cli.process.results_folder import LOCK_FILE
 from imgproc_local.system.files import try_lock
-from tests.cli.conftest import Program, wait_for
+from tests.cli.conftest import SLOWLY, TIMEOUT_S, Program, wait_for
 from tests.cli.process.test_process import names
 from tests.support import pictures
 
@@ -74,7 +76,7 @@ def test_names_are_numbered_in_the_order_of_the_folder_and_a_second_run_changes_
     assert b"Picture." not in before[MANIFEST_FILE], "a text that a person has to write is in no file"
     (folder / "a" / "new.jpg").write_bytes(pictures.jpeg(64, 48, seed=9))
     shown = program.in_process(*command, "--dry-run", tmp_path / "gone.jpg")
-    assert "1 to process, 4 unchanged since an earlier run" in shown.stdout
+    assert "1 to process, 4 unchanged, 1 failed, 0 skipped, 4 in need of a text" in shown.stderr
     assert (shown.exit_code, f"Failed: {tmp_path / 'gone.jpg'}: No such file or folder." in shown.stderr) == (1, True)
 
 
@@ -111,8 +113,8 @@ def test_a_picture_that_can_not_be_processed_any_more_retains_its_results(progra
     picture.write_bytes(whole[:data_at] + bytes(len(whole) - data_at - 16) + whole[-16:])
     before = names(out)
     shown = program.in_process("process", picture, "--out", out)
-    assert (shown.exit_code, "written to" in shown.stdout) == (1, False)
-    assert "0 done, 1 failed, 0 skipped" in shown.stdout
+    assert (shown.exit_code, "written to" in shown.stderr) == (1, False)
+    assert "0 done, 1 failed, 0 skipped" in shown.stderr
     assert names(out) == before
     picture.write_bytes(whole)
     assert planned(program, picture, out) == ["pending"]
@@ -162,13 +164,36 @@ def test_a_damaged_manifest_loses_no_more_than_its_damaged_lines(
     }
 
 
-def test_two_runs_on_one_folder_exclude_each_other(program: Program, folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    with (tmp_path / "out" / LOCK_FILE).open("ab") as file:
+def test_runs_on_one_folder_take_turns(program: Program, folder: Path, tmp_path: Path) -> None:
+    files, out = sorted(folder.rglob("*.jpg")), tmp_path / "out"
+    runs = [program.start("process", file, "--out", out, "--format", "avif") for file in files]
+    ended = [(run, *run.communicate(timeout=TIMEOUT_S)) for run in runs]
+    assert [run.returncode for run, _, _ in ended] == [0] * 4, [stderr for _, _, stderr in ended]
+    assert len(set(names(out))) == len(files) * 2
+    assert planned(program, folder, out, "--format", "avif") == ["unchanged"] * 4, "the manifest has all of them"
+    assert content(out)[MANIFEST_FILE].count(b"\n") == 1 + len(files)
+
+
+def test_a_run_waits_for_another_one_and_takes_none_of_its_results_as_input(
+    program: Program, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program.in_process_json("process", folder, "--out", tmp_path / "out")
+    # the search of the waiting run finds files of which the manifest of the other run says only later what they are
+    shutil.copytree(tmp_path / "out", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))
+    lock = folder / LOCK_FILE
+    with lock.open("ab") as file:
         assert try_lock(file)
-        refused = program("process", folder, "--out", tmp_path / "out")
-    assert refused.returncode == 2
-    assert "Another `imgproc-local process` is writing to" in refused.stderr
+        with program.start("process", folder, "--out", folder) as waiting:
+            wait_for(lambda: "Waiting until it ends" in (waiting.stderr.readline() if waiting.stderr else ""), waiting)
+            shutil.copy(tmp_path / "out" / MANIFEST_FILE, folder)
+            file.close()
+            assert waiting.wait(TIMEOUT_S) == 0
+    assert {Path(source).name for source in read_manifest(folder)} == {"green stone.jpg"}
+    with lock.open("ab") as file:
+        assert try_lock(file)
+        monkeypatch.setattr(results_folder, "_LOCK_WAIT_S", 0.0)
+        refused = program.error("process", folder, "--out", folder, "--quiet")
+    assert refused == f"Error: Another `process` is writing to {folder}. Choose another folder with --out.\n"
 
 
 def test_a_table_replaces_only_that_of_an_earlier_run(program: Program, folder: Path, tmp_path: Path) -> None:
@@ -177,7 +202,7 @@ def test_a_table_replaces_only_that_of_an_earlier_run(program: Program, folder: 
     before = picture.read_bytes()
     table.write_text("my,own,table\n")
     for taken in (picture, table):
-        expected = "expected a new file in a folder that exists, or the table of an earlier run"
+        expected = "expected a new file in a folder that exists, or the file that --csv wrote in an earlier run"
         assert expected in program.error(*command, taken)
     assert (picture.read_bytes(), table.read_text(), out.exists()) == (before, "my,own,table\n", False)
     table.unlink()
@@ -188,15 +213,15 @@ def test_a_table_replaces_only_that_of_an_earlier_run(program: Program, folder: 
     assert table.read_bytes().count(b"\r\n") == 3
     if Path("/proc/self").is_dir():  # a folder in which nobody can create a file
         unwritable = program.error(*command, "/proc/texts.csv", exit_code=1)
-        assert "The table /proc/texts.csv can't be written" in unwritable
+        assert "The file /proc/texts.csv can't be written" in unwritable
 
 
 def test_flat_csv_and_only(program: Program, folder: Path, tmp_path: Path) -> None:
     out, table = tmp_path / "out", tmp_path / "alt.csv"
     (folder / "=1+1.jpg").write_bytes(pictures.jpeg(64, 48))
     flat = ("process", folder, "--flat", "--out", out)
-    shown = program.output(*flat, "--csv", table, "--only", "analyze", "--only", "optimize")
-    assert "5 done, 0 failed, 0 skipped, 5 in need of a text." in shown
+    shown = program.summary(*flat, "--csv", table, "--only", "analyze", "--only", "optimize")
+    assert "5 done, 0 failed, 0 skipped, 5 in need of a text from you" in shown
     assert all(file.parent == out for file in out.rglob("*"))
     assert len(names(out)) == 5
     data = table.read_bytes()
@@ -204,9 +229,9 @@ def test_flat_csv_and_only(program: Program, folder: Path, tmp_path: Path) -> No
     rows = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"))))
     assert [row["file"] for row in rows] == [f"{row['seo_filename']}.jpg" for row in rows]
     assert {(row["language"], row["alt_text"], row["needs_text"]) for row in rows} == {("en", "", "true")}
-    analyzed = program.output("process", folder / "=1+1.jpg", "--out", out, "--only", "analyze")
-    assert re.search(rf" {rows[0]['seo_filename']} +\S+ kB +- +- +-$", analyzed, re.MULTILINE), analyzed
-    assert "1 picture described." in analyzed
+    analyzed = program.in_process("process", folder / "=1+1.jpg", "--out", out, "--only", "analyze")
+    assert re.search(rf" {rows[0]['seo_filename']} +\S+ kB +- +- +-$", analyzed.stdout, re.MULTILINE), analyzed.stdout
+    assert "1 picture described." in analyzed.stderr
     only = program.in_process_json(*flat, "--only", "convert")
     assert {Path(image["converted_file"]).suffix for image in only} == {".webp"}
     assert len(names(out)) == 10, "the optimized files remain, for nothing takes their place"
@@ -226,7 +251,7 @@ def test_only_what_is_made_anew_is_replaced(program: Program, folder: Path, tmp_
     named = converted["translations"][0]["seo_filename"]
     assert Path(converted["converted_file"]).name == f"{named}.avif", "it is named after the texts of the earlier run"
     again = program.in_process("process", picture, "--out", out, "--only", "convert", "--format", "avif")
-    assert "1 unchanged" in again.stdout
+    assert "1 unchanged" in again.stderr
     picture.write_bytes(pictures.jpeg(80, 60, seed=9))
     program.in_process_json("process", picture, "--out", out, "--only", "convert")
     assert {Path(name).suffix for name in names(out)} == {".webp"}, "results of another content do not remain"
@@ -260,7 +285,7 @@ def test_an_edited_result_remains_one(program: Program, folder: Path, tmp_path: 
     (texts,) = program.in_process_json("process", picture, "--out", picture.parent, "--only", "analyze")
     assert texts["optimized_file"] == whole["optimized_file"]
     command = ("process", picture.parent, "--out", picture.parent)
-    assert "0 done, 1 unchanged" in program.output(*command, "--only", "analyze")
+    assert "0 done, 1 unchanged" in program.summary(*command, "--only", "analyze")
     assert edited.read_bytes() == content
     for _ in range(2):
         images = program.in_process_json(*command, "--max-width", "40")
@@ -279,11 +304,11 @@ def test_the_pictures_that_a_data_folder_has_stored_are_left_out(
     (data / "imgproc.db").write_bytes(b"")
     (data / "files" / "ab" / "abcd").write_bytes(pictures.jpeg(64, 48))
     shown = program.in_process("process", folder, *dry)
-    assert "4 to process" in shown.stdout
+    assert "4 to process" in shown.stderr
     assert f"Skipped: {data}: It is a data folder of this program:" in shown.stderr
     program.error("process", data / "files" / "..", *dry)
     (data / "own.jpg").write_bytes(pictures.jpeg(64, 48, seed=9))
-    assert "1 to process" in program.output("process", data, *dry)
+    assert "1 to process" in program.summary("process", data, *dry)
 
 
 def test_archive_names_depend_on_no_other_picture(program: Program, folder: Path, tmp_path: Path) -> None:
@@ -301,14 +326,15 @@ def test_a_killed_and_an_interrupted_run_end_like_an_undisturbed_one(program: Pr
         file = source / f"{number // 5}" / f"{number}" / "stone.jpg"
         file.parent.mkdir(parents=True)
         file.write_bytes(pictures.jpeg(64, 48, seed=number % 9))
-    assert program("process", source, "--out", tmp_path / "expected").returncode == 0
+    program.output("process", source, "--out", tmp_path / "expected")
     out = tmp_path / "out"
+    program.command = SLOWLY
     for number, exit_code in ((signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
-        earlier = len(names(out)) if out.exists() else 0
+        earlier = len(read_manifest(out))
         with program.start("process", source, "--out", out, "--json", "--jobs", 1) as process:
-            wait_for(lambda limit=earlier: out.exists() and len(names(out)) > limit, process)
+            wait_for(lambda earlier=earlier: len(read_manifest(out)) > earlier, process)
             process.send_signal(number)
-            stdout, stderr = process.communicate(timeout=30)
+            stdout, stderr = process.communicate(timeout=TIMEOUT_S)
         assert (process.returncode, "Traceback" in stderr) == (exit_code, False), stderr
         if exit_code == 130:
             done = [image for image in json.loads(stdout) if image["status"] in ("completed", "unchanged")]
@@ -316,6 +342,6 @@ def test_a_killed_and_an_interrupted_run_end_like_an_undisturbed_one(program: Pr
             kinds = ("optimized_file", "converted_file")
             assert names(out) == sorted(Path(image[kind]).name for image in done for kind in kinds)
     (out / ".imgproc-local-of-a-killed-run.part").mkdir()
-    assert program("process", source, "--out", out).returncode == 0
+    program.output("process", source, "--out", out)
     assert content(out) == content(tmp_path / "expected")
     assert list(out.glob(".imgproc-local-*.part")) == []

@@ -92,11 +92,12 @@ def test_a_role_that_can_not_be_used_is_refused(
 @pytest.mark.usefixtures("chart")
 def test_reasons_suggestions_and_long_descriptions_are_printed(program: Program, picture: Path, tmp_path: Path) -> None:
     command = ("process", picture, "--out", tmp_path / "out", "--languages", "en,de")
-    shown = program.output(*command).splitlines()
+    result = program.in_process(*command)
+    shown = result.stdout.splitlines()
     assert "    en (vision)                          Sales by year." in shown
     assert "    de (needs text: place or date only)  Von 2026." in shown
     assert "    suggested role: chart. It has axes." in shown
-    assert "1 picture listed first, in need of an alt text from you." in shown
+    assert "1 in need of a text from you" in result.stderr
     for only in ((), ("--only", "convert")):  # what other stages make anew leaves the texts as they are
         [image] = program.in_process_json(*command, *only)
         assert (image["suggested_role"], image["suggested_role_reason"]) == ("chart", "It has axes.")
