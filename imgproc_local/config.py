@@ -34,7 +34,7 @@ ENV_PREFIX = "IMGPROC_"
 CONFIG_VARIABLE = "IMGPROC_CONFIG"
 NO_LOOPBACK_MODELS = (
     "In air-gapped mode the program opens no connections, so it can't use a model in another program. Choose an"
-    " installed model with `models use NAME` or the setting `model`, or set air_gapped to false."
+    " installed model with `imgproc-local models use NAME` or the setting `model`, or set air_gapped to false."
 )
 """Why a model in another program is refused in air-gapped mode."""
 

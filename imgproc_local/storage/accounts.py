@@ -80,7 +80,7 @@ class Keys:
             async with self._database.transaction() as tx:
                 return await self.account_in(tx, name)
         if found is None:
-            raise NotFound(f"There is no account named {name!r}; `keys create --account` makes one.")
+            raise NotFound(f"There is no account named {name!r}; `imgproc-local keys create --account` makes one.")
         return str(found)
 
     async def create(
@@ -128,7 +128,7 @@ class Keys:
         async with self._database.transaction() as tx:
             revoked = await tx.value("revoke_key", {"id": key_id.lower(), "at": tx.at})
         if revoked is None:
-            raise NotFound(f"There is no key with the id {key_id!r} that is not revoked; `keys list` shows the ids.")
+            raise NotFound(f"There is no key {key_id!r} that is not revoked; `imgproc-local keys list` shows the ids.")
 
 
 def _hash(secret: str) -> bytes:

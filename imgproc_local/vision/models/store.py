@@ -281,7 +281,7 @@ def verify_files(folder: Path, files: Mapping[str, ModelFile], progress: Progres
         if actual != expected.sha256:
             raise ModelUnusable(
                 f"{name} of {folder.name!r} has changed: expected the SHA-256 {expected.sha256}, found {actual}."
-                f" Run `models remove {folder.name}`, and install it again."
+                f" Run `imgproc-local models remove {folder.name}`, and install it again."
             )
 
 
