@@ -16,16 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, StorageFailed
-from imgproc_local.system.files import (
-    PRIVATE_FOLDER,
-    fsync_folder,
-    is_disk_full,
-    lock_within,
-    open_own_file,
-    read_own_json,
-    try_lock,
-    write_atomically,
-)
+from imgproc_local.system import files
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +51,10 @@ class FolderLock:
         self._folder, self._doing = folder, doing
         self._since = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         with _storage_errors(folder):
-            self._file: IO[bytes] = open_own_file(folder / _LOCK_FILE, "ab")
+            self._file: IO[bytes] = files.open_own_file(folder / _LOCK_FILE, "ab")
         try:
             # `current_owner` in another process may hold it for an instant
-            if not lock_within(self._file, wait_s=0.25):
+            if not files.lock_within(self._file, wait_s=0.25):
                 raise DataFolderBusy(_busy_message(folder, current_owner(folder)))
             (folder / _OWNER_FILE).unlink(missing_ok=True)  # that of a killed owner
             _make_private(folder)
@@ -78,7 +69,7 @@ class FolderLock:
         """Tell other processes who owns the folder, and at which address it serves. Raises: StorageFailed."""
         owner = Owner(os.getpid(), self._doing, address, self._since, air_gapped, public_url)
         with _storage_errors(self._folder):
-            write_atomically(self._folder / _OWNER_FILE, msgspec.json.encode(owner))
+            files.write_atomically(self._folder / _OWNER_FILE, msgspec.json.encode(owner))
 
     def release(self) -> None:
         """Let another process own the folder."""
@@ -93,11 +84,17 @@ class FolderLock:
 
 
 def current_owner(folder: Path) -> Owner | None:
-    """The process that owns the folder now, or None. The owner file of a killed process is ignored."""
-    owner = read_own_json(folder / _OWNER_FILE, Owner)
+    """The process that owns the folder now, or None. The owner file of a killed process is ignored.
+
+    Raises: StorageFailed, if this user may not read it.
+    """
+    owner = files.read_own_json(folder / _OWNER_FILE, Owner)
     try:
-        with open_own_file(folder / _LOCK_FILE) as file:
-            return None if try_lock(file) else owner
+        with files.open_own_file(folder / _LOCK_FILE) as file:
+            return None if files.try_lock(file) else owner
+    except PermissionError as error:
+        reason = f"{error.strerror}{foreign_owner_text(folder)}"
+        raise StorageFailed(f"The data folder {folder} can't be read ({reason}). Run this as its user.") from error
     except OSError:
         return None
 
@@ -122,9 +119,9 @@ def make_folder(folder: Path) -> None:
     _require_no_file(folder)
     with _storage_errors(folder):
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+        folder.mkdir(parents=True, exist_ok=True, mode=files.PRIVATE_FOLDER)
         for created in missing:
-            fsync_folder(created.parent)
+            files.fsync_folder(created.parent)
         with tempfile.TemporaryFile(dir=folder):
             pass
 
@@ -136,7 +133,7 @@ def _make_private(folder: Path) -> None:
     try:
         mode = stat.S_IMODE(folder.stat().st_mode)
         if mode & 0o077:
-            folder.chmod(PRIVATE_FOLDER)
+            folder.chmod(files.PRIVATE_FOLDER)
             log.warning("other users could read %s (mode %o); now only its owner can", folder, mode)
     except OSError as error:
         log.warning("other users may read %s: its mode can't be changed (%s)", folder, error.strerror)
@@ -159,7 +156,7 @@ def _storage_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        advice = "Free space on its disk" if is_disk_full(error) else "Give yourself permission to write to it"
+        advice = "Free space on its disk" if files.is_disk_full(error) else "Give yourself permission to write to it"
         raise StorageFailed(
             f"The data folder {folder} can't be written ({error.strerror}{foreign_owner_text(folder)})."
             f" {advice}, or choose another folder with --data-dir."

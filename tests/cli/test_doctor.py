@@ -115,3 +115,18 @@ def test_what_is_missing_is_reported_and_a_frozen_program_needs_no_compiler(
         with monkeypatch.context() as without:
             without.setitem(sys.modules, library, None)
             assert advised()["codecs"][0] == "problem"
+
+
+def test_air_gapped_only_an_import_of_models_is_advised(program: Program) -> None:
+    advice = [check["advice"] or "" for check in checks(program, air_gapped=True).values()]
+    assert "models import PATH" in " ".join(advice)
+    assert "models pull" not in " ".join(advice)
+    assert "models pull NAME" in checks(program)["describer"]["advice"]
+
+
+def test_a_missing_file_of_signers_is_a_problem(program: Program, tmp_path: Path) -> None:
+    signers = tmp_path / "signers"
+    missing = checks(program, exit_code=1, model_signers=signers)["signers"]
+    assert (missing["state"], str(signers) in missing["detail"]) == ("problem", True)
+    signers.write_text("", encoding="utf-8")
+    assert "signers" not in checks(program, model_signers=signers)
