@@ -19,6 +19,8 @@ compiler's output, and llama.cpp. pip compiles llama.cpp once for a work folder,
 the tests, in a temporary folder with a random name that its assertion messages contain. If it is compiled again, its
 five libraries differ in that name.
 `diff` of the checksums lists what differs between two builds, `build/objects.py` what a build requires of a system.
+
+The version that the program shows names its commit, see `_with_commit`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -161,6 +164,8 @@ def _installed_project(python: Path, scratch: Path) -> Path:
             shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.pyd"))
         else:
             shutil.copy(ROOT / name, source / name)
+    package = source / "imgproc_local" / "__init__.py"
+    package.write_text(re.sub(r'(?<=__version__ = ").*(?=")', _with_commit, package.read_text("utf-8")), "utf-8")
     flags = "" if os.name == "nt" else f"-ffile-prefix-map={source}=. -g0"
     _pip(
         python,
@@ -168,6 +173,21 @@ def _installed_project(python: Path, scratch: Path) -> Path:
         CFLAGS=flags,
     )
     return site
+
+
+def _with_commit(release: re.Match[str]) -> str:
+    """The program's version: that of the release only at its tag, and otherwise with the time (UTC) and the commit.
+
+    `0.2.0.dev20261127180503+1a2b3c4d` sorts after versions of earlier commits and before 0.2.0, for pip, and for apt
+    with `~dev`. `.dirty` at its end says that files were changed or added since the commit.
+    """
+    commit = _git("log", "-1", "--abbrev=8", "--date=format-local:%Y%m%d%H%M%S", "--format=%cd+%h")
+    if not commit:
+        print(f"No commit is known here: the program's version is {release[0]}, as that of the release.", flush=True)
+    changes = ".dirty" if _git("status", "--porcelain") else ""
+    if not commit or (not changes and f"v{release[0]}" in _git("tag", "--points-at", "HEAD").split()):
+        return release[0]
+    return f"{release[0]}.dev{commit}{changes}"
 
 
 # ---- the program ----

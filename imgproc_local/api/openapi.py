@@ -242,7 +242,8 @@ def build(
                 "version": __version__,
                 "description": "SEO file names, alt texts, smaller files and modern formats, on this machine."
                 " Sizes are bytes; times are RFC 3339 in UTC. Errors carry a `message` for people."
-                " The program's interface page (imgproc_local/api/README.md) explains every field.",
+                " The program's interface page (imgproc_local/api/README.md; packages for Linux install it below"
+                " /usr/share/doc/imgproc-local) explains every field.",
                 "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             },
             "servers": [{"url": "/api/v1"}],

@@ -23,6 +23,14 @@ import share as linux_share  # noqa: E402
 NAME = linux_share.NAME
 INSTALLED = f"/opt/{NAME}"
 SCRIPTS = ("postinst", "prerm", "postrm")
+FILES = {
+    "copyright": f"usr/share/doc/{NAME}/copyright",
+    "lintian-overrides": f"usr/share/lintian/overrides/{NAME}",
+    "config.toml": f"etc/{NAME}/config.toml",
+    "sysusers.conf": f"usr/lib/sysusers.d/{NAME}.conf",
+    "system.conf": f"usr/lib/systemd/system/{NAME}.service.d/10-system.conf",
+}
+"""Files of this folder, and where they are installed."""
 MAINTAINER = f"{NAME} packagers <packagers@{NAME}.invalid>"
 TOOL_TIMEOUT_S = 600
 
@@ -38,7 +46,7 @@ def main() -> None:
 
 def build(dist: Path, out: Path, maintainer: str, version: str | None = None) -> Path:
     """Make the package in the folder `out` and return its path. Raises `SystemExit`."""
-    version = version or linux_share.version(dist)
+    version = version or linux_share.version(dist).replace(".dev", "~dev")  # sorts before the release
     out = linux_share.output_folder(out)
     architecture = _run("dpkg", "--print-architecture").strip()
     with tempfile.TemporaryDirectory(prefix="deb-") as scratch:
@@ -48,6 +56,7 @@ def build(dist: Path, out: Path, maintainer: str, version: str | None = None) ->
         (tree / "DEBIAN").mkdir()
         for script in SCRIPTS:
             shutil.copy(HERE / script, tree / "DEBIAN" / script)
+        (tree / "DEBIAN" / "conffiles").write_text(f"/{FILES['config.toml']}\n", encoding="utf-8")
         (tree / "DEBIAN" / "md5sums").write_text(sums, encoding="utf-8")
         (tree / "DEBIAN" / "control").write_text(_control(tree, maintainer, version, architecture), encoding="utf-8")
         linux_share.normalize(tree)
@@ -61,24 +70,25 @@ def build(dist: Path, out: Path, maintainer: str, version: str | None = None) ->
 
 
 def _write_tree(tree: Path, dist: Path, maintainer: str, version: str) -> None:
-    share, documents = tree / "usr/share", tree / "usr/share/doc" / NAME
+    documents = tree / "usr/share/doc" / NAME
     shutil.copytree(linux_share.program(dist).parent, tree / INSTALLED[1:], symlinks=True)
     (tree / "usr/bin").mkdir(parents=True)
     (tree / "usr/bin" / NAME).symlink_to(f"{INSTALLED}/{NAME}")
-    linux_share.write_share(share, dist)
+    linux_share.write_share(tree / "usr/share", dist)
     # Debian has one place and one format for the licence of every package
     (documents / "LICENSE").unlink()
-    shutil.copy(HERE / "copyright", documents / "copyright")
     changelog = (
         f"{NAME} ({version}) stable; urgency=medium\n\n  * See CHANGELOG.md.\n\n"
         f" -- {maintainer}  {format_datetime(linux_share.build_time())}\n"
     )
     (documents / "changelog.gz").write_bytes(linux_share.gzipped(changelog))
-    units, overrides = tree / "usr/lib/systemd/user", share / "lintian/overrides"
-    units.mkdir(parents=True)
-    (units / f"{NAME}.service").write_text(linux_share.unit(f"{INSTALLED}/{NAME}"), encoding="utf-8")
-    overrides.mkdir(parents=True)
-    shutil.copy(HERE / "lintian-overrides", overrides / NAME)
+    for manager in ("user", "system"):
+        unit = tree / "usr/lib/systemd" / manager / f"{NAME}.service"
+        unit.parent.mkdir(parents=True)
+        unit.write_text(linux_share.unit(f"{INSTALLED}/{NAME}"), encoding="utf-8")
+    for source, target in FILES.items():
+        (tree / target).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(HERE / source, tree / target)
 
 
 def _control(tree: Path, maintainer: str, version: str, architecture: str) -> str:

@@ -1,8 +1,8 @@
 """Writes the files that accompany the program on Linux: desktop entry, icons, manual page, completions, documents.
 
 The Debian package and the archive contain the same of these files below `share/`. Their sources are this folder, the
-documents of the repository, and the program itself, which is run for its version, help texts and completions. `dist` is
-the folder that build/freeze.py wrote.
+documents of the repository, the commands of the source tree for the manual page, and the program itself, which is run
+for its version and completions. `dist` is the folder that build/freeze.py wrote.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-import icons  # noqa: E402 - a script in the folder above, which is not a package
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+import icons  # noqa: E402 - scripts in these folders, which are not packages
+import manual  # noqa: E402
 
 ROOT = HERE.parents[1]
 NAME = "imgproc-local"
-DOCUMENTS = (
-    *("README.md", "CHANGELOG.md", "LICENSE", "tests/sample/before-after.jpg", "packaging/README.md"),
-    *("imgproc_local/README.md", "imgproc_local/api/README.md", "imgproc_local/vision/README.md"),
-)
-"""Copied with their paths to the package's folder for documents, so that the links between them work."""
+DOCUMENTS = ("README.md", "CHANGELOG.md", "LICENSE")
+"""Copied with their paths to the package's folder for documents, with all that they link to: no link there is dead."""
+LINK = re.compile(r"\]\(([^):#\s]+)[)#]")
+"""The target of a link in Markdown, of which addresses (with a colon) and places in the same file (#) are none."""
 APPSTREAM_NAME = "local.imgproc.ImgprocLocal.metainfo.xml"
 ICON_SIZES_PX = (48, 64, 128, 256, 512)
 RUN_TIMEOUT_S = 60
@@ -89,7 +89,7 @@ def build_time() -> datetime:
     """SOURCE_DATE_EPOCH, or the commit's time. Raises `SystemExit` if neither is known."""
     seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not seconds:
-        command = ["git", "log", "-1", "--format=%ct"]
+        command = ["git", "-c", "log.showSignature=false", "log", "-1", "--format=%ct"]
         seconds = subprocess.run(
             command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_TIMEOUT_S
         ).stdout.strip()
@@ -112,14 +112,29 @@ def write_share(share: Path, dist: Path) -> None:
     metainfo = metainfo.replace("@VERSION@", version(dist)).replace("@DATE@", f"{build_time():%Y-%m-%d}")
     files[f"metainfo/{APPSTREAM_NAME}"] = metainfo.encode()
     files |= _icons() | _completions(program(dist))
-    files[f"man/man1/{NAME}.1.gz"] = gzipped(manual_page(program(dist), version(dist)))
-    for name in DOCUMENTS:
-        files[f"doc/{NAME}/{name}"] = (ROOT / name).read_bytes()
+    release = version(dist).partition(".dev")[0]  # the footer of a page has no room for more
+    files[f"man/man1/{NAME}.1.gz"] = gzipped(manual.page(release, f"{build_time():%Y-%m-%d}"))
+    files |= {f"doc/{NAME}/{path.relative_to(ROOT).as_posix()}": path.read_bytes() for path in documents()}
     files[f"doc/{NAME}/{NAME}.cdx.json"] = (dist / f"{NAME}.cdx.json").read_bytes()
     for name, content in files.items():
         (share / name).parent.mkdir(parents=True, exist_ok=True)
         (share / name).write_bytes(content)
     shutil.copytree(dist / f"{NAME}-licences", share / "doc" / NAME / "licences")
+
+
+def documents() -> set[Path]:
+    """The documents, and the files that are reached from them by links, directly or within a folder."""
+    found: set[Path] = set()
+    waiting = [ROOT / name for name in DOCUMENTS]
+    while waiting:
+        path = waiting.pop()
+        if path.is_dir():
+            waiting += [file for file in path.iterdir() if file.name != "__pycache__"]
+        elif path not in found:
+            found.add(path)
+            if path.suffix == ".md":
+                waiting += [(path.parent / link).resolve() for link in LINK.findall(path.read_text(encoding="utf-8"))]
+    return found
 
 
 def gzipped(text: str) -> bytes:
@@ -135,50 +150,6 @@ def normalize(tree: Path) -> None:
             executable = path.stat().st_mode & 0o100 and ".so" not in path.suffixes  # libraries need no execute bit
             path.chmod(0o755 if path.is_dir() or executable else 0o644)
         os.utime(path, (moment, moment), follow_symlinks=False)
-
-
-def manual_page(binary: Path, release: str) -> str:
-    """A manual page made from the help texts of the program and of all its commands. Source: man(7)."""
-    helps = _helps(binary, ())
-    summary = helps[()].split("\n\n")[1].strip()
-    lines = [
-        f'.TH IMGPROC-LOCAL 1 "{build_time():%Y-%m-%d}" "{NAME} {release}" "User Commands"',
-        ".SH NAME",
-        f"{NAME} \\- {_roff('image processing service on this machine')}",
-        ".SH SYNOPSIS",
-        f".B {NAME}",
-        ".RI [ OPTIONS ] \\ COMMAND \\ [ ARGS ]...",
-        ".SH DESCRIPTION",
-        _roff(summary),
-    ]
-    for words, text in helps.items():
-        lines += [f".SH {_roff(' '.join(words).upper())}" if words else ".SH OVERVIEW", ".nf", _roff(text), ".fi"]
-    lines += [
-        ".SH FILES",
-        ".TP",
-        f".I ~/.local/share/{NAME}",
-        "database, pictures and models of this user",
-        ".TP",
-        f".I ~/.config/{NAME}/config.toml",
-        "settings of this user",
-        ".SH SEE ALSO",
-        f".I /usr/share/doc/{NAME}/README.md",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _helps(binary: Path, words: tuple[str, ...]) -> dict[tuple[str, ...], str]:
-    text = _output(binary, *words, "--help")
-    _, _, commands = text.partition("\nCommands:\n")
-    helps = {words: text}
-    for name in re.findall(r"^  ([a-z-]+)(?:  |$)", commands, re.MULTILINE):
-        helps |= _helps(binary, (*words, name))
-    return helps
-
-
-def _roff(text: str) -> str:
-    escaped = text.replace("\\", "\\e").replace("-", "\\-")
-    return re.sub(r"^(?=[.'])", "\\\\&", escaped.rstrip("\n"), flags=re.MULTILINE)
 
 
 def _completions(binary: Path) -> dict[str, bytes]:

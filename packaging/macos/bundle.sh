@@ -22,7 +22,8 @@ image=$dist/imgproc-local-$version-macos-$(uname -m).dmg
 
 rm -rf "$app" "$dist/image"
 mkdir -p "$app/Contents/MacOS" "$app/Contents/Resources"
-sed "s/@VERSION@/$version/" "$here/Info.plist" >"$app/Contents/Info.plist"
+# macOS expects three integers
+sed "s/@VERSION@/${version%%.dev*}/" "$here/Info.plist" >"$app/Contents/Info.plist"
 plutil -lint "$app/Contents/Info.plist" "$here/local.imgproc.ImgprocLocal.plist"
 cp "$here/open-page" "$app/Contents/MacOS/open-page"
 chmod 755 "$app/Contents/MacOS/open-page"

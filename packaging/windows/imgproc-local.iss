@@ -1,11 +1,11 @@
 ; The installer for Windows, by Inno Setup 6:
-;     iscc /DVersion=0.1.0 /DDist=..\..\dist packaging\windows\imgproc-local.iss
+;     iscc /DVersion=0.2.0 /DDist=..\..\dist packaging\windows\imgproc-local.iss
 ; Dist is the folder that build\freeze.py wrote, to which icons.py has written imgproc-local.ico. The installer installs for
 ; one user, without administrator rights, or with /ALLUSERS for all users. To sign it, set up a signing tool with the name
 ; "sign" (Tools, Configure Sign Tools) and add /DSign=1. It never changes the data in %LOCALAPPDATA%\imgproc-local.
 
 #ifndef Version
-  #error Version is missing: iscc /DVersion=0.1.0 …
+  #error Version is missing: iscc /DVersion=0.2.0 …
 #endif
 #ifndef Dist
   #define Dist "..\..\dist"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-VERSION = "9.8.7"
+VERSION = "9.8.7.dev20261127180503+1a2b3c4d"
 FAKE_PROGRAM = f"""#!/bin/sh
 if [ -n "$_IMGPROC_LOCAL_COMPLETE" ]; then
     echo "# $_IMGPROC_LOCAL_COMPLETE of imgproc-local"
@@ -14,9 +14,6 @@ if [ -n "$_IMGPROC_LOCAL_COMPLETE" ]; then
 fi
 case $* in
 --version) echo "imgproc-local, version {VERSION}" ;;
---help) printf 'Usage: imgproc-local\\n\\n  Summary.\\n\\nCommands:\\n  keys   Keys.\\n  serve  Serve.\\n' ;;
-'keys --help') printf 'Usage: imgproc-local keys\\n\\n  Keys.\\n\\nCommands:\\n  list  All keys.\\n' ;;
-*' --help') printf 'Usage: %s\\n\\n  Help of it.\\n' "$*" ;;
 *) exit 2 ;;
 esac
 """

@@ -58,7 +58,13 @@ def test_unit_restarts_except_after_a_refused_start_and_uses_no_option_that_need
     unit = script("packaging/linux/share.py").unit(str(program))
     (tmp_path / "imgproc-local.service").write_text(unit, encoding="utf-8")
     lines = unit.splitlines()
-    wanted = ("Restart=on-failure", "RestartPreventExitStatus=2", f'ExecStart="{program}" serve --no-browser')
+    wanted = (
+        "KillMode=mixed",
+        "Restart=on-failure",
+        "RestartPreventExitStatus=2",
+        "StartLimitIntervalSec=0",  # restarts after changes of the settings are never refused
+        f'ExecStart="{program}" serve --no-browser',
+    )
     assert [line for line in wanted if line not in lines] == []
     # with any of these, a service of a user manager (systemd --user) fails to start with status 218 (CAPABILITIES)
     privileged = "Protect(Clock|Kernel(Logs|Modules))|PrivateDevices|CapabilityBoundingSet|User"
@@ -68,6 +74,17 @@ def test_unit_restarts_except_after_a_refused_start_and_uses_no_option_that_need
     command = (tool("systemd-analyze"), "--user", "verify", "--man=no", tmp_path / "imgproc-local.service")
     verified = run(*command, XDG_RUNTIME_DIR=str(tmp_path))
     assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")
+
+
+def test_unit_of_the_whole_machine_is_valid_and_can_do_little_else(tmp_path: Path) -> None:
+    unit = tmp_path / "imgproc-local.service"
+    unit.write_text(script("packaging/linux/share.py").unit(shutil.which("true")), encoding="utf-8")
+    (tmp_path / "imgproc-local.service.d").mkdir()
+    shutil.copy(PACKAGING / "debian" / "system.conf", tmp_path / "imgproc-local.service.d")
+    # 20 is "2.0 OK" in its table; the unit of a user has 6.3
+    for command in (("verify", "--man=no"), ("security", "--offline=yes", "--threshold=20")):
+        checked = run(tool("systemd-analyze"), *command, unit)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_desktop_entry_is_valid_and_starts_the_command_that_appstream_names() -> None:
