@@ -30,6 +30,7 @@ from msgspec.structs import asdict
 from imgproc_local import __version__
 from imgproc_local.api import wire
 from imgproc_local.api.errors import TABLE
+from imgproc_local.api.reference import add_examples
 from imgproc_local.api.requests import FIELDS_OF, MAX_IDEMPOTENCY_KEY, TEXT_FIELDS, Field, require_key
 from imgproc_local.domain import errors
 from imgproc_local.domain.languages import LANGUAGES
@@ -226,14 +227,20 @@ def _add_enum_types(schema: Any) -> None:
 def build(
     handlers: Sequence[HTTPRouteHandler], outside: Sequence[HTTPRouteHandler], status_set: wire.StatusSet
 ) -> bytes:
-    """The document as JSON, with the status words of `status_set`. `outside` are handlers outside the API's prefix."""
+    """The document as JSON, with the status words of `status_set`. `outside` are handlers outside the API's prefix.
+
+    Only a document with set A has examples.
+    """
     structs: list[type[Struct]] = []
 
     def reference(struct: type[Struct]) -> dict[str, str]:
         structs.append(struct)
         return {"$ref": _REF.format(name=struct.__name__)}
 
-    paths = msgspec.json.encode(_paths(handlers, outside), enc_hook=reference)
+    # decoded, because operations share parts, which may have different examples
+    paths = msgspec.json.decode(msgspec.json.encode(_paths(handlers, outside), enc_hook=reference))
+    if status_set == "A":
+        add_examples(paths)
     in_set_a = msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -249,7 +256,7 @@ def build(
             "servers": [{"url": "/api/v1"}],
             "security": [{"bearer": []}, {"apiKey": []}],
             "tags": [{"name": name} for name in _TAGS],
-            "paths": msgspec.Raw(paths),
+            "paths": paths,
             "components": {
                 "schemas": _schemas(structs),
                 "securitySchemes": {

@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
 import zipfile
 from pathlib import Path
 
@@ -168,6 +170,25 @@ def test_wordpress_asks_again_for_the_same_job(tmp_path: Path, folder: Path) -> 
         stored = json.loads(run_wordpress(folder, code).stdout)
         assert stored == [7, "_wp_attachment_image_alt", "Text in en."]
         assert len(service.client.get("/jobs").json()["data"]) == 1
+
+
+def test_the_events_of_a_job_are_shown(service: Running, folder: Path) -> None:
+    (folder / EXAMPLE).write_text(example("events", service), encoding="utf-8")
+    with subprocess.Popen(
+        [node_with_fetch(), EXAMPLE], cwd=folder, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as program:
+        assert program.stdout is not None
+        end = threading.Timer(TIMEOUT_S, program.kill)
+        end.start()
+        try:
+            while not service.app.state.open_streams.total():
+                assert program.poll() is None
+                time.sleep(0.02)
+            job_id = service.dispatch("analyze", (folder / "photo.jpg").read_bytes())["job_id"]
+            assert any(line == f"completed {job_id}\n" for line in program.stdout)
+        finally:
+            end.cancel()
+            program.kill()
 
 
 def test_archive(service: Running, folder: Path) -> None:

@@ -62,7 +62,7 @@ $picture = fn() => new SplFileObject(getenv('PICTURE'));
 $upload = fn() => $images->process($picture(), languages: ['en', 'de'], format: 'webp', idempotency_key: 'one upload');
 $jobId = $upload()->getData()->getJobId();
 do {
-    $job = $jobs->getJob($jobId, 'wait=20')->getData();
+    $job = $jobs->getJob($jobId, prefer: 'wait=20')->getData();
 } while (!in_array($job->getStatus(), [JobData::STATUS_COMPLETED, JobData::STATUS_FAILED], true));
 check($job->getStatus() === JobData::STATUS_COMPLETED);
 file_put_contents(getenv('OUT') . '/job.json', json_encode(['data' => $job]));
