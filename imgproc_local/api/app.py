@@ -30,6 +30,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from imgproc_local.api import account, errors, events, exports, image_edits, images, service, translations, uploads
 from imgproc_local.api.metrics import UNMATCHED, Metrics
 from imgproc_local.api.openapi import build, get, json_content
+from imgproc_local.api.reference import reference_page
 from imgproc_local.api.requests import RATE_HEADERS, TRUSTED_PROXY, RateLimiter, refuse_trailing_slash, services_of
 from imgproc_local.api.wire import ErrorBody, StatusSet
 from imgproc_local.compose import Services
@@ -58,6 +59,13 @@ async def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
     return Response(document(services_of(request).config.status_set), media_type="application/json")
 
 
+@get("/docs", "service", {"text/html": {"schema": {"type": "string"}}}, guard=None)
+async def docs(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """This document as a page for people (local addition, outside /api/v1)."""
+    page, policy = reference_page(document(services_of(request).config.status_set))
+    return Response(page, media_type="text/html", headers={"Content-Security-Policy": policy})
+
+
 HANDLERS: Sequence[HTTPRouteHandler] = (
     service.languages,
     *uploads.HANDLERS,
@@ -70,7 +78,7 @@ HANDLERS: Sequence[HTTPRouteHandler] = (
     openapi,
 )
 """The handlers below the prefix of the API."""
-_OUTSIDE: Sequence[HTTPRouteHandler] = (service.metrics, service.healthz)
+_OUTSIDE: Sequence[HTTPRouteHandler] = (docs, service.metrics, service.healthz)
 
 
 @cache

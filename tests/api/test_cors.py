@@ -71,7 +71,9 @@ def test_other_origins_get_no_permission(service: Running, origins: list[str]) -
         assert received.headers["vary"] == "Origin"
 
 
-@pytest.mark.parametrize("path", ["/", "/static/app.js", "/local/overview", "/local/keys", "/healthz", "/metrics"])
+@pytest.mark.parametrize(
+    "path", ["/", "/static/app.js", "/local/overview", "/local/keys", "/docs", "/healthz", "/metrics"]
+)
 def test_only_the_api_is_open_to_other_origins(service: Running, path: str) -> None:
     headers = {"Origin": SHOP, **service.page_session()}
     for method in ("GET", "OPTIONS"):

@@ -14,7 +14,7 @@ from tests.support.service import Running
 FOREIGN = "http://127.0.0.1:1"
 PUBLIC = {
     "/", "/static/{name:str}", "/local/sign-in", "/local/exports/{ticket_id:str}/{name:str}", "/healthz", "/metrics",
-    "/api/v1/languages", "/api/v1/openapi.json",
+    "/api/v1/languages", "/api/v1/openapi.json", "/docs",
 }  # fmt: skip
 """They say nothing of the pictures, or need a secret of their own: the token of a link, the ticket of a download.
 `/metrics` is only readable by programs, because no answer of the service allows another origin to read it.
