@@ -20,7 +20,7 @@ from tests.support.worker_pool import wait_until
 CLIENTS = 4
 OPEN_JOBS_PER_CLIENT = 6
 """More are not dispatched, so that the last start has an end."""
-DRAIN_TIMEOUT_S, POLL_S = 180, 0.2
+DRAIN_TIMEOUT_S, POLL_S = 600, 0.2
 FINAL = ("completed", "failed")
 REGENERATE_SHARE = 0.1
 """The share of requests that have a text of a finished job written anew."""
@@ -78,7 +78,7 @@ class Fleet:
 
     def _client(self, rng: random.Random) -> None:
         mine: list[str] = []
-        with httpx.Client(headers={"X-API-Key": self._key}, timeout=20) as client:
+        with httpx.Client(headers={"X-API-Key": self._key}, timeout=60) as client:
             while not self._stop.is_set():
                 root = self.root
                 if root is None:
@@ -165,7 +165,7 @@ def finish_and_check(fleet: Fleet, folder: Path, key: str, program: Sequence[str
     """
     with serving(folder, program=program) as server:
         root = server.wait_ready()
-        with httpx.Client(headers={"X-API-Key": key}, timeout=20) as client:
+        with httpx.Client(headers={"X-API-Key": key}, timeout=60) as client:
             wait_until_finished(fleet, client, root, folder)
         assert server.terminate() == 0, server.output()
     assert not fleet.surprises, fleet.surprises[:5]

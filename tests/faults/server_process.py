@@ -23,7 +23,7 @@ from tests.support.processes import descendants, rss_bytes
 
 ROOT = Path(__file__).parents[2]
 SOURCE = (sys.executable, "-m", "imgproc_local")
-PATIENT_S = 60
+PATIENT_S = 120
 PATIENT = (
     sys.executable,
     "-c",
@@ -39,8 +39,8 @@ main()
 )
 """The program with longer waits, in which a wait that is a fault can't be taken for a slow machine: a stop waits
 `PATIENT_S` for clients and their requests, and a start waits as long for another server that is starting."""
-START_TIMEOUT_S = 30
-STOP_TIMEOUT_S = 30
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 60
 ADDRESS = re.compile(r"serves (https?://\S+)/api/v1")
 
 
@@ -123,7 +123,7 @@ class ServerProcess:
             root = self.root
             if root is not None:
                 with contextlib.suppress(httpx.TransportError):
-                    httpx.get(f"{root}/healthz", timeout=5, verify=self._verify)
+                    httpx.get(f"{root}/healthz", verify=self._verify)
                     return root
             time.sleep(0.02)
         raise AssertionError(f"the server did not answer in {START_TIMEOUT_S} s:\n{self.output()}")

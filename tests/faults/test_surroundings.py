@@ -23,7 +23,7 @@ from tests.support.service import Service
 from tests.support.worker_pool import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="these surroundings are Unix's")
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 CLOSED = ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"]
 PROGRAM = [sys.executable, "-m", "imgproc_local"]
 

@@ -34,7 +34,7 @@ CHANGES = (15, 50, 150)
 STARTING_S, UPTIME_S = 1.5, 1.5
 """The longest time at which a start is killed, and a server after it has accepted an upload."""
 MAX_UPTIME_S = 10.0
-"""A server that has not reached its chosen change or accepted an upload by then is killed anyway."""
+"""A server that has not reached its chosen change by then is killed anyway."""
 
 
 def kill_once(
@@ -60,8 +60,11 @@ def kill_once(
         else:
             wait_until(lambda: has_ended() or server.root is not None, START_TIMEOUT_S)
             fleet.root = server.root
-            wait_until(lambda: has_ended() or (not is_at_change and len(fleet.accepted) > accepted), MAX_UPTIME_S)
-            time.sleep(0 if is_at_change else rng.uniform(0, UPTIME_S))
+            if is_at_change:
+                wait_until(has_ended, MAX_UPTIME_S)
+            else:
+                wait_until(lambda: has_ended() or len(fleet.accepted) > accepted, START_TIMEOUT_S)
+                time.sleep(rng.uniform(0, UPTIME_S))
         assert server.process.poll() in (None, -9), server.output()
     finally:
         server.kill()

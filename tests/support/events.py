@@ -13,7 +13,7 @@ import httpx
 
 from tests.support.service import Running
 
-WAIT_S = 10
+WAIT_S = 60
 END = ("end", None)
 
 
@@ -53,7 +53,7 @@ def event_stream(service: Running, path: str = "/events", key: str | None = None
     stream = EventStream()
     headers = {"X-API-Key": key or service.key}
     with (
-        httpx.Client(timeout=httpx.Timeout(10, read=30)) as client,
+        httpx.Client(timeout=60) as client,
         client.stream("GET", f"{service.url}{path}", headers=headers) as response,
     ):
         assert response.status_code == 200, response.read()

@@ -17,8 +17,10 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from unittest import mock
 
 from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.vision.llm import loopback
 from tests.support.http_double import serving_double
 
 GOOD = {
@@ -208,9 +210,9 @@ def disconnects(handler: Handler) -> None:
 
 @contextlib.contextmanager
 def model_server(program: str) -> Iterator[ModelServerDouble]:
-    """A double of `program` on this machine."""
+    """A double of `program` on this machine, which may be slow."""
     double = ModelServerDouble(program)
-    with serving_double(Handler, double=double) as double.url:
+    with serving_double(Handler, double=double) as double.url, mock.patch.object(loopback, "_LIST_TIMEOUT_S", 60.0):
         try:
             yield double
         finally:

@@ -12,7 +12,7 @@ GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 """The beginning of a request; more fields or an empty line must follow."""
 PAUSE_S = 0.05
 """Between packets, so that the server receives them separately."""
-TIMEOUT_S = 10
+TIMEOUT_S = 60
 
 
 def connect(root: str) -> socket.socket:

@@ -31,7 +31,7 @@ from imgproc_local.storage.database import utc_now
 from imgproc_local.web import page
 
 T = TypeVar("T")
-START_TIMEOUT_S = 20
+START_TIMEOUT_S = 60
 FINAL = ("completed", "failed", "done")
 BASE_URL, API_KEY = (os.environ.get(f"IMGPROC_{name}", "") for name in ("BASE_URL", "API_KEY"))
 
@@ -75,7 +75,7 @@ class Service:
         self.client.close()
 
     def client_for(self, key: str) -> httpx.Client:
-        return httpx.Client(base_url=self.url, headers={"X-API-Key": key}, timeout=30)
+        return httpx.Client(base_url=self.url, headers={"X-API-Key": key}, timeout=60)
 
     def upload(
         self,
@@ -101,7 +101,7 @@ class Service:
         data: dict[str, Any] = answer.json()["data"]
         return data
 
-    def final(self, job_id: str, timeout_s: float = 60) -> dict[str, Any]:
+    def final(self, job_id: str, timeout_s: float = 300) -> dict[str, Any]:
         """Wait until the job is final, and return it."""
         deadline = time.monotonic() + timeout_s
         while (job := self.job(job_id, {"Prefer": "wait=20"}))["status"] not in FINAL:
@@ -135,7 +135,7 @@ class Running(Service):
         async def awaited() -> T:
             return await work
 
-        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(60)
 
     def make_key(self, account: str = "default", rate_limit: int | None = 0) -> str:
         return self.run(self.services.store.keys.create("test", account, rate_limit))[1]

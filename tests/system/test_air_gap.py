@@ -115,15 +115,15 @@ def test_an_open_listener_event_loops_files_and_child_processes_still_work(tmp_p
     own_file.touch()
     client = (
         "import socket, sys, time\ntime.sleep(0.5)\n"
-        "s = socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=20)\n"
+        "s = socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=60)\n"
         "s.sendall(b'hi')\nprint(s.recv(2).decode())\n"
     )
     script = (
         f"import asyncio\nCLIENT = {client!r}\n"
         "client = subprocess.Popen([sys.executable, '-c', CLIENT, str(listener.getsockname()[1])], stdout=-1)\n"
-        "air_gap.enable()\nlistener.settimeout(20)\nconnection, _ = listener.accept()\n"
+        "air_gap.enable()\nlistener.settimeout(60)\nconnection, _ = listener.accept()\n"
         "assert connection.recv(2) == b'hi'\nconnection.sendall(b'yo')\n"
-        "assert client.communicate(timeout=20)[0].strip() == b'yo'\n"
+        "assert client.communicate(timeout=60)[0].strip() == b'yo'\n"
         "asyncio.run(asyncio.sleep(0))\nassert socket.socketpair()\n"
         "ours = socket.socketpair(type=socket.SOCK_STREAM | socket.SOCK_NONBLOCK)\n"
         "assert ours[0].sendmsg([b'x']) == 1\nassert ours[1].recvmsg(1)[0] == b'x'\n"
