@@ -144,7 +144,7 @@ def program(tmp_path: Path) -> Program:
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         assert process.poll() is None, "it ended before it could be interrupted"
         assert time.monotonic() < deadline

@@ -132,7 +132,7 @@ def terminal_output(folder: Path, until: str) -> str:
         stderr=subprocess.DEVNULL,
     )
     os.close(secondary)
-    printed, deadline = b"", time.monotonic() + 30
+    printed, deadline = b"", time.monotonic() + 60
     try:
         while until not in printed.decode() and time.monotonic() < deadline:
             if select.select([primary], [], [], 1)[0]:
@@ -142,7 +142,7 @@ def terminal_output(folder: Path, until: str) -> str:
         assert use_link(link[0].strip()).status_code == 200
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
         os.close(primary)
     return printed.decode()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -32,15 +33,21 @@ class Clock:
         return utc_now() - self.back
 
 
-@pytest.fixture
-def folder(program: Program) -> Path:
-    """Two old jobs and a new one. The new one and the first old one have the same original and result."""
-    clock = Clock()
-    with running(program.data, clock=clock) as service:
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with two old jobs and a new one, which has the original and the results of the first old one."""
+    folder, clock = tmp_path_factory.mktemp("original") / "data", Clock()
+    with running(folder, clock=clock) as service:
         service.process("process", SHARED)
         service.process("process", OLD, widths="20")
         clock.back = timedelta(0)
         service.process("process", SHARED)
+    return folder
+
+
+@pytest.fixture
+def folder(original: Path, program: Program) -> Path:
+    shutil.copytree(original, program.data)
     return program.data
 
 

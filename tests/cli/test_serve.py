@@ -25,7 +25,7 @@ from tests.faults.server_process import ServerProcess, command_line, make_key, s
 from tests.support.certificates import self_signed
 from tests.support.worker_pool import wait_until
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 @pytest.mark.parametrize(

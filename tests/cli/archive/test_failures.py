@@ -34,7 +34,7 @@ def test_a_picture_that_kills_its_workers_is_listed_and_the_others_are_done(tmp_
         (source / f"stone-{number}.jpg").write_bytes(pictures.jpeg(64, 48, seed=number))
     (source / "poison.jpg").write_bytes(pictures.jpeg(64, 48, seed=9))
     archive = Archive(tmp_path, tmp_path / "source", tmp_path / "target")
-    assert archive.run(120) == 1, archive.output.read_text()
+    assert archive.run(600) == 1, archive.output.read_text()
     assert "3 done, 0 unchanged since an earlier run, 1 failed" in archive.output.read_text()
     outcomes = {str(row["source"]): row["outcome"] for row in archive.rows()}
     assert outcomes == {
@@ -52,11 +52,11 @@ def test_a_run_that_is_interrupted_twice_ends_at_once_with_two_lines(tmp_path: P
     with (tmp_path / "preload" / "poisonous_pictures.py").open("a") as preload:
         preload.write(SLOW.format(begun=str(tmp_path / "begun")))
     running = archive.start()
-    assert wait_until((tmp_path / "begun").exists, 120)
+    assert wait_until((tmp_path / "begun").exists, 300)
     running.send_signal(signal.SIGINT)
-    assert wait_until(lambda: "Ending after" in archive.output.read_text(), 120)
+    assert wait_until(lambda: "Ending after" in archive.output.read_text(), 300)
     running.send_signal(signal.SIGINT)
-    assert running.wait(120) == 130
+    assert running.wait(300) == 130
     lines = archive.output.read_text().splitlines()
     assert [line for line in lines if not line.startswith("Waiting up to")] == [  # on a busy machine
         "Ending after the running tasks, if there are any. Press Ctrl+C again to stop at once.",

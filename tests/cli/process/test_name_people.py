@@ -35,7 +35,6 @@ XMP = f"""<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:
     ("setting", "named_in_texts", "named_in_files"),
     [
         pytest.param({}, {CAPTION}, {CAPTION}, id="default"),
-        ({"name_people": "captions"}, {CAPTION}, {CAPTION}),
         ({"name_people": "all"}, {CAPTION, *PERSONS}, {CAPTION, *PERSONS}),
         ({"name_people": "none"}, set(), {CAPTION}),
     ],
@@ -48,7 +47,7 @@ def test_persons_are_named_only_where_the_setting_allows_it(
     picture = tmp_path / f"{FILE}.jpg"
     picture.write_bytes(plain[:2] + packet + plain[2:])
     arguments = ("--languages", "en,de", "--format", "webp", "--out", tmp_path / "out")
-    [image] = program.json("process", picture, *arguments, **setting)
+    [image] = program.in_process_json("process", picture, *arguments, **setting)
     words = " ".join(f"{each['seo_alt_text']} {each['seo_filename']}" for each in image["translations"])
     words = words.lower().replace("-", " ")
     assert {name for name in (CAPTION, *PERSONS, PET, FILE) if name.lower() in words} == named_in_texts

@@ -20,7 +20,6 @@ from imgproc_local.codecs.picture import formats
 from imgproc_local.domain.image import Format
 from imgproc_local.engine import pipeline as pipeline_module
 from tests.cli.conftest import Program
-from tests.faults.server_process import serving
 from tests.remote.tinify_server import tinify_server
 from tests.support import pictures
 from tests.support.reading import probe
@@ -266,11 +265,3 @@ def test_the_outside_compression_service_is_used_if_it_is_set(program: Program, 
         settings = {"compression_service": "tinify", "compression_url": service.url, "compression_key": "secret"}
         program.output(*command, **settings)
     assert len(service.requests) > 0
-
-
-def test_it_works_beside_a_server_whose_data_it_does_not_touch(program: Program, folder: Path, tmp_path: Path) -> None:
-    with serving(program.data):
-        before = sorted(program.data.rglob("*"))
-        assert program("process", folder, "--out", tmp_path / "out").returncode == 0
-        assert sorted(program.data.rglob("*")) == before
-    assert len(names(tmp_path / "out")) == 8
