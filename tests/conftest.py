@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from imgproc_local.vision.llm.loopback import PROGRAMS
@@ -49,6 +50,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.removeprefix("tests/").startswith(SLOW):
             item.add_marker(pytest.mark.slow)
 
+
+# instead of five seconds, which a busy machine may need for an answer
+for each in ("connect", "read", "write", "pool"):
+    setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, each, 60.0)
 
 # shells start background jobs with SIGINT ignored, but some tests send SIGINT
 signal.signal(signal.SIGINT, signal.default_int_handler)

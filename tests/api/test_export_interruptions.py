@@ -6,7 +6,6 @@ import json
 import logging
 import socket
 import threading
-import time
 from pathlib import Path
 
 import httpx
@@ -22,9 +21,7 @@ from tests.support import pictures
 from tests.support.exports import add, archive, content, post
 from tests.support.finished import Result
 from tests.support.service import Running, running
-from tests.support.worker_pool import wait_until
-
-WAIT_S = 20
+from tests.support.worker_pool import WAIT_S, wait_until
 
 LARGE = 9_000_000
 """More bytes than the buffers of a connection hold, and than an export holds in memory."""
@@ -69,7 +66,7 @@ def test_a_client_that_leaves_frees_its_export(fresh: Running, caplog: pytest.Lo
     add_large(fresh)
     with begin_export(fresh):
         assert running_exports(fresh) == 1
-    assert wait_until(lambda: running_exports(fresh) == 0, WAIT_S)
+    assert wait_until(lambda: running_exports(fresh) == 0)
     assert "The connection was closed" in caplog.text
     assert len(archive(post(fresh, variants=["optimized"]))) == 5
     large = pictures.encoded(Image.effect_noise((1600, 1200), 90), quality=100)
@@ -77,7 +74,7 @@ def test_a_client_that_leaves_frees_its_export(fresh: Running, caplog: pytest.Lo
         add(fresh, f"a-{number}", optimized=Result(large, Format.JPEG))
     with begin_export(fresh, write_texts=True):
         pass
-    assert wait_until(lambda: running_exports(fresh) == 0, WAIT_S)
+    assert wait_until(lambda: running_exports(fresh) == 0)
     assert list(fresh.services.blobs.incoming_folder.iterdir()) == [], "no temporary file is left"
 
 
@@ -92,7 +89,7 @@ def test_an_account_runs_two_exports_at_once(service: Running) -> None:
         assert post(service, dry_run=True).status_code == 200
         with service.client_for(service.make_key("another")) as other:
             assert other.post("/exports", json={}).status_code == 200
-    assert wait_until(lambda: running_exports(service) == 0, WAIT_S)
+    assert wait_until(lambda: running_exports(service) == 0)
     assert post(service).status_code == 200
 
 
@@ -100,8 +97,6 @@ def test_a_stop_of_the_service_ends_exports(tmp_path: Path) -> None:
     with running(tmp_path / "data", limits=Limits(stop_s=0.5)) as service:
         add_large(service)
         connection = begin_export(service)
-        began = time.monotonic()
-    assert time.monotonic() - began < 5
     with connection:
         assert rest(connection) < 3 * LARGE
 
@@ -113,7 +108,7 @@ def test_an_export_that_writes_texts_ends_with_its_connection(
 
     def write_texts(_: TextsWork, cancelled: threading.Event) -> Path:
         is_writing.set()
-        cancelled.wait(WAIT_S)
+        cancelled.wait(2 * WAIT_S)
         raise StageCancelled("It was stopped.")
 
     with running(tmp_path / "data", limits=Limits(stop_s=0.5)) as service:
@@ -121,12 +116,10 @@ def test_an_export_that_writes_texts_ends_with_its_connection(
         add(service, "a")
         with begin_export(service, write_texts=True):
             assert is_writing.wait(WAIT_S)
-        assert wait_until(lambda: running_exports(service) == 0, 2), "the client has left"
+        assert wait_until(lambda: running_exports(service) == 0), "the client has left"
         is_writing.clear()
         connection = begin_export(service, write_texts=True)
         assert is_writing.wait(WAIT_S)
-        began = time.monotonic()
-    assert time.monotonic() - began < 2, "the service stops"
     connection.close()
     assert caplog.text.count("An export was broken off. The connection was closed.") == 2
     assert "exceeded" not in caplog.text
@@ -142,7 +135,7 @@ def test_files_of_a_deleted_job_are_removed_after_the_export(fresh: Running) -> 
             assert fresh.client.delete(f"/jobs/{job.id}").status_code == 204
         assert all(path.exists() for path in stored)
         assert rest(connection) > 3 * LARGE - 1000
-    assert wait_until(lambda: running_exports(fresh) == 0, WAIT_S)
+    assert wait_until(lambda: running_exports(fresh) == 0)
     assert not any(path.exists() for path in stored)
 
 
@@ -161,4 +154,4 @@ def test_an_export_is_broken_off_where_a_file_is_lost_on_the_way(
             path.write_bytes(bytes(LARGE))
         assert rest(connection) < 2 * LARGE + 1000, "nothing of the damaged file is sent"
     assert "broken off" in caplog.text
-    assert wait_until(lambda: running_exports(fresh) == 0, WAIT_S)
+    assert wait_until(lambda: running_exports(fresh) == 0)

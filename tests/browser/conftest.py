@@ -15,7 +15,7 @@ from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
 from tests.support import pictures
 from tests.support.service import Running, running
 
-WAIT_S = 20
+WAIT_S = 60
 PICTURE_COUNT = 8
 WITHOUT_TEXT = ["4.jpg", "8.jpg"]
 """`NumberedDescriber` leaves every fourth picture without a text."""

@@ -67,11 +67,11 @@ def test_a_converted_picture_is_upright(tmp_path: Path, orientation: int) -> Non
 
 
 PROFILED: dict[str, Callable[..., bytes]] = {
-    "JPEG": partial(pictures.saved, pictures.scene(), "JPEG", quality=95),
-    "coarse JPEG": partial(pictures.saved, pictures.scene(), "JPEG", quality=60),
-    "PNG": partial(pictures.saved, pictures.scene(), "PNG", compress_level=1),
-    "graphic": partial(pictures.saved, pictures.graphic(), "PNG", compress_level=1),
-    "WebP": partial(pictures.saved, pictures.scene(), "WEBP", quality=97, exif=pictures.tiff()),
+    "JPEG": partial(pictures.saved, pictures.scene(160, 120), "JPEG", quality=95),
+    "coarse JPEG": partial(pictures.saved, pictures.scene(160, 120), "JPEG", quality=60),
+    "PNG": partial(pictures.saved, pictures.scene(160, 120), "PNG", compress_level=1),
+    "graphic": partial(pictures.saved, pictures.graphic(160, 120), "PNG", compress_level=1),
+    "WebP": partial(pictures.saved, pictures.scene(160, 120), "WEBP", quality=97, exif=pictures.tiff()),
 }
 
 
@@ -94,13 +94,13 @@ def test_check_stop_ends_every_encoder(tmp_path: Path, operation: str, file_form
     def check_stop() -> None:
         nonlocal calls
         calls += 1
-        if calls > 5:
+        if calls > 3:
             raise StageTimedOut("The deadline passed.")
 
     if file_format == "GIF":
         source = pictures.animated("GIF", [100] * 30)
     else:
-        source = pictures.saved(pictures.scene(1200, 1200), file_format)
+        source = pictures.saved(pictures.scene(600, 600), file_format)
     path = pictures.write(tmp_path, source)
     run = optimize_file if operation == "optimize" else CONVERT[operation]
     with pytest.raises(StageTimedOut):

@@ -208,7 +208,7 @@ def test_a_stream_ends_when_its_key_is_revoked(gated: Running, describer: GatedD
     with event_stream(gated, path.format(job=job_id), secret) as stream:
         stream.next()
         gated.run(gated.services.store.keys.revoke(key.id))
-        assert stream.next(5) == END
+        assert stream.next() == END
 
 
 def test_the_streams_of_an_account_and_its_jobs_are_limited_together(gated: Running, describer: GatedDescriber) -> None:
@@ -224,6 +224,6 @@ def test_the_streams_of_an_account_and_its_jobs_are_limited_together(gated: Runn
                 assert "64 open event streams" in json.loads(answer.read())["message"]
         with event_stream(gated, "/events", gated.make_key("another")) as other:
             assert other.next()[0] == "snapshot"
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 60
     while gated.client.head("/events").status_code != 200:  # until the service has noticed that they were closed
         assert time.monotonic() < deadline_s, "closed streams still count"

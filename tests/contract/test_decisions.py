@@ -29,7 +29,6 @@ from tests.support.service import GatedDescriber, Running, running
 from tests.support.worker_pool import wait_until
 
 T = TypeVar("T")
-WAIT_S = 30
 UNKNOWN_ID = "01arz3ndektsv4rrffq69g5fav"
 
 
@@ -101,7 +100,7 @@ def test_status_set_b_is_a_setting_mapped_at_the_wire(tmp_path: Path, describer:
         describer.open.clear()
         dispatched = service.dispatch("analyze", pictures.jpeg())
         assert dispatched["status"] == "pending"
-        assert wait_until(lambda: service.job(dispatched["job_id"])["status"] == "processing", WAIT_S)
+        assert wait_until(lambda: service.job(dispatched["job_id"])["status"] == "processing")
         assert [job["status"] for job in service.client.get("/jobs?status=processing").json()["data"]] == ["processing"]
         describer.open.set()
         job = service.final(dispatched["job_id"])
@@ -135,15 +134,13 @@ def test_fields_not_known_yet_are_null_and_each_appears_with_its_own_stage(
 ) -> None:
     describer.open.clear()
     first = gated.dispatch("analyze", pictures.jpeg())["job_id"]
-    assert wait_until(lambda: gated.job(first)["status"] == "analyzing", WAIT_S), "the verb of the stage started last"
+    assert wait_until(lambda: gated.job(first)["status"] == "analyzing"), "the verb of the stage started last"
     waiting = gated.job(gated.dispatch("analyze", pictures.jpeg(seed=2))["job_id"])["image"]
     assert waiting["status"] == "pending"
     assert {waiting[name] for name in ("optimized_size", "converted_format", "converted_size")} == {None}
     assert (waiting["compression_percentage"], waiting["translations"]) == (None, [])
     job_id = gated.dispatch("process", pictures.jpeg(seed=3))["job_id"]
-    assert wait_until(
-        lambda: all(gated.job(job_id)["image"][name] for name in ("optimized_size", "converted_size")), WAIT_S
-    )
+    assert wait_until(lambda: all(gated.job(job_id)["image"][name] for name in ("optimized_size", "converted_size")))
     image = gated.job(job_id)["image"]
     assert image["translations"] == []
     assert gated.client.get(f"/images/{image['id']}/optimized").status_code == 200
@@ -284,8 +281,8 @@ def test_which_types_each_operation_accepts_and_that_animations_are_kept(service
         [("languages", "en-GB,de_AT,en_US,de_DE_formal")],
     ],
 )
-def test_languages_in_every_spelling(gated: Running, fields: list[tuple[str, str]]) -> None:
-    job = gated.final(upload_parts(gated, "analyze", 'name="image"; filename="a.jpg"', *fields))
+def test_languages_in_every_spelling(service: Running, fields: list[tuple[str, str]]) -> None:
+    job = service.final(upload_parts(service, "analyze", 'name="image"; filename="a.jpg"', *fields))
     assert languages_of(job["image"]) == ["en", "de"], "in the order requested, without duplicates"
 
 
@@ -666,7 +663,7 @@ def test_healthz_needs_no_key_and_reports_when_stages_are_not_claimed(gated: Run
         next(task for task in asyncio.all_tasks() if task.get_name() == "codecs-0").cancel()
 
     gated.run(kill_a_lane())
-    assert wait_until(lambda: httpx.get(f"{gated.root}/healthz").status_code != 200, WAIT_S)
+    assert wait_until(lambda: httpx.get(f"{gated.root}/healthz").status_code != 200)
     answer = httpx.get(f"{gated.root}/healthz")
     assert answer.status_code == 503
     assert set(answer.json()) == {"message"}

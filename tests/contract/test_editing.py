@@ -5,7 +5,6 @@ This is one long file because its tests share one service.
 
 from __future__ import annotations
 
-import threading
 import time
 import unicodedata
 from collections.abc import Iterator
@@ -26,7 +25,6 @@ from tests.support.service import GatedDescriber, Running, running
 from tests.support.worker_pool import wait_until
 
 PICTURE = pictures.jpeg()
-WAIT_S = 60
 UNKNOWN = "01arz3ndektsv4rrffq69g5fav"
 STATE = {"can_undo": False, "can_redo": False, "regenerating": False, "error": None, "version": 1}
 
@@ -92,7 +90,7 @@ class Picture:
     def wait_until_written(self) -> None:
         """Wait until no text is to be written anew. A request for that could come too late, and begin it again."""
         path = f"/jobs/{self.job_id}?include=details"
-        assert wait_until(lambda: '"regenerating":true' not in self.service.client.get(path).text, WAIT_S)
+        assert wait_until(lambda: '"regenerating":true' not in self.service.client.get(path).text)
 
     def stored(self, language: str = "en") -> dict[str, Any]:
         """The translation as `GET /jobs/{id}` has it."""
@@ -390,9 +388,13 @@ def test_a_text_is_written_anew_for_a_credit(shared: Running, describer: NotingD
     details = shared.client.get(f"/jobs/{picture.job_id}?include=details").json()["data"]
     assert details["status"] == "completed"
     assert details["image"]["details"]["texts"]["de"]["regenerating"]
-    threading.Timer(2, describer.open.set).start()  # a request that comes later would begin it again
-    answer = picture.post("regenerate", "de", headers={"Prefer": "wait=20"})
-    assert answer.headers["preference-applied"] == "wait=20"
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(picture.post, "regenerate", "de", headers={"Prefer": "wait=60"})
+        # a request that came after the text was written would begin it again
+        assert wait_until(lambda: bool(shared.services.engine.updates._subscriptions))
+        describer.open.set()
+        answer = waiting.result()
+    assert answer.headers["preference-applied"] == "wait=60"
     text = data(answer, 202)
     assert (text["seo_alt_text"], text["seo_filename"]) == ("Text in de.", "another-name")
     assert (text["source"], text["regenerating"], text["error"]) == ("facts", False, None)
@@ -529,10 +531,12 @@ def test_a_deleted_job_takes_its_requests_along(shared: Running, describer: Noti
     describer.open.clear()
     describer.names.clear()
     with ThreadPoolExecutor() as pool:
-        waits = [pool.submit(picture.post, "regenerate", code, headers={"Prefer": "wait=60"}) for code in ("en", "de")]
-        assert wait_until(lambda: balance(shared) <= funds - 2 and bool(describer.names), WAIT_S)
+        waits = [pool.submit(picture.post, "regenerate", "en", headers={"Prefer": "wait=60"})]
+        assert wait_until(lambda: bool(describer.names))
+        waits.append(pool.submit(picture.post, "regenerate", "de", headers={"Prefer": "wait=60"}))
+        assert wait_until(lambda: balance(shared) <= funds - 2)
         assert shared.client.delete(f"/jobs/{picture.job_id}").status_code == 204
-        assert {wait.result(WAIT_S / 2).status_code for wait in waits} == {202}, "the deletion ends the waits"
+        assert {wait.result(30).status_code for wait in waits} == {202}, "the deletion ends the waits"
     assert balance(shared) == funds - 1, "only what had not started is given back"
     describer.open.set()
     assert Picture(shared).stored()["source"] == "facts"
@@ -562,7 +566,7 @@ def test_texts_take_turns_with_pictures(shared: Running, describer: NotingDescri
     jobs = [shared.dispatch("analyze", pictures.jpeg(), f"waiting-{number}.jpg")["job_id"] for number in range(3)]
     for picture in edited:
         data(picture.post("regenerate"), 202)
-    assert wait_until(lambda: "waiting-0.jpg" in describer.names, WAIT_S)
+    assert wait_until(lambda: "waiting-0.jpg" in describer.names)
     describer.names.clear()
     describer.open.set()
     for picture in edited:

@@ -101,9 +101,9 @@ def test_head_is_get_without_its_body_and_leaves_the_connection_usable(
 ) -> None:
     describer.open.clear()
     job_id = gated.dispatch("analyze", pictures.jpeg())["job_id"]
-    answer = gated.client.head(path.format(job=job_id), timeout=5)
+    answer = gated.client.head(path.format(job=job_id))
     assert (answer.status_code, answer.content) == (200, b"")
-    assert gated.client.get("/credits/balance", timeout=5).status_code == 200
+    assert gated.client.get("/credits/balance").status_code == 200
 
 
 def test_an_unusable_image_has_its_own_code_unless_a_field_is_invalid_too(service: Running) -> None:

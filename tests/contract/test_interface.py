@@ -56,7 +56,7 @@ def test_languages_are_public_and_have_three_fields_each(service: Running) -> No
 
 def test_every_operation_is_dispatched_polled_and_has_its_results(service: Running) -> None:
     messages = set()
-    picture = pictures.jpeg(640, 480)
+    picture = pictures.jpeg()
     for operation, results in RESULTS.items():
         answer = service.client.post(f"/images/{operation}", files={"image": ("Meer.jpg", picture)})
         dispatched = data(answer, 202)

@@ -30,7 +30,7 @@ from imgproc_local.engine.pipeline import Lanes, Pipeline, Reader, ReadPicture, 
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
 from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, WorkerError, memory_limit_bytes
 from tests.codecs import pictures
-from tests.support.worker_pool import wait_until
+from tests.support.worker_pool import WAIT_S, wait_until
 
 PIXELS = 100
 """How many pixels the stages that run may have together."""
@@ -125,7 +125,7 @@ def test_a_large_picture_is_not_overtaken_for_ever() -> None:
             while len(lanes._waiting) <= name:
                 time.sleep(0.001)
     for thread in threads:
-        thread.join(20)
+        thread.join(WAIT_S)
     for large in (3, 5):  # nothing else runs beside it
         assert set(order[:large]) == set(range(large))
         assert order[large] == large
@@ -183,5 +183,5 @@ async def test_uploads_that_are_read_end_when_the_service_stops(tmp_path: Path) 
     uploads = [asyncio.ensure_future(reader.read_upload(tmp_path / "a.jpg", (Format.JPEG,))) for _ in range(6)]
     await asyncio.sleep(0.05)
     reader.close()
-    ended = await asyncio.wait_for(asyncio.gather(*uploads, return_exceptions=True), 20)
+    ended = await asyncio.wait_for(asyncio.gather(*uploads, return_exceptions=True), WAIT_S)
     assert {type(each) for each in ended} == {ServiceStopping}

@@ -15,8 +15,6 @@ from tests.support import pictures
 from tests.support.service import GatedDescriber, Running, running
 from tests.support.worker_pool import wait_until
 
-WAIT_S = 20
-
 
 def test_a_stage_past_its_deadline_fails(tmp_path: Path, describer: GatedDescriber) -> None:
     describer.open.clear()
@@ -33,7 +31,7 @@ def test_a_stage_without_a_worker_runs_again_and_the_engine_says_why_it_waits(
     engine = gated.services.engine
 
     def says(problem: str | None) -> bool:
-        return wait_until(lambda: engine.problem == problem, WAIT_S)
+        return wait_until(lambda: engine.problem == problem)
 
     describer.error = NoWorker("No worker.")
     job_id = gated.dispatch("analyze", pictures.jpeg())["job_id"]
@@ -70,7 +68,7 @@ def test_an_unexpected_error_while_recording_fails_the_stage_and_its_lane_contin
 
 def test_jobs_that_are_deleted_while_they_run_leave_no_file(gated: Running) -> None:
     for seed in range(5):
-        job_id = gated.dispatch("process", pictures.jpeg(640, 480, seed))["job_id"]
+        job_id = gated.dispatch("process", pictures.jpeg(320, 240, seed))["job_id"]
         gated.client.delete(f"/jobs/{job_id}").raise_for_status()
     gated.process("optimize", pictures.jpeg(seed=9))
 
@@ -78,4 +76,4 @@ def test_jobs_that_are_deleted_while_they_run_leave_no_file(gated: Running) -> N
         referenced = gated.run(gated.services.jobs.referenced_files())
         return {file.name for file in gated.services.blobs.on_disk()} == referenced
 
-    assert wait_until(only_referenced, WAIT_S)
+    assert wait_until(only_referenced)

@@ -12,8 +12,8 @@ import pytest
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, Status, StoredFile
 from imgproc_local.engine.engine import MAX_UNREAD_JOBS, Engine, Updates
+from tests.support.worker_pool import WAIT_S
 
-WAIT_S = 5
 
 def job_with(state: StageState, status: Status) -> Job:
     stages = (StageRecord(StageName.OPTIMIZE, state),)

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from imgproc_local import remote
 from imgproc_local.compose import compression_service
 from imgproc_local.config import Config, Secret
 from imgproc_local.domain.errors import SettingInvalid
+from imgproc_local.remote import Tinify
 from tests.codecs import pictures as scenes
 from tests.remote import tinify_server as server
 from tests.remote.tinify_server import KEY, Behaviour, TinifyServer
@@ -98,11 +100,19 @@ def test_a_picture_that_the_service_can_not_make_smaller_is_optimized_and_cleane
 
 
 def test_a_slow_service_leaves_half_of_the_time_limit_to_the_local_codecs(
-    tmp_path: Path, remote_service: TinifyServer
+    tmp_path: Path, remote_service: TinifyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    limits_s = []
+
+    def impatient(url: str, key: str, timeout_s: float) -> Tinify:
+        limits_s.append(timeout_s)
+        return Tinify(url, key, 0.5)
+
+    monkeypatch.setattr(remote, "Tinify", impatient)
     remote_service.posts = [server.never_respond]
-    with running(tmp_path, **settings(remote_service, stage_timeout_s=8)) as service:
+    with running(tmp_path, **settings(remote_service, stage_timeout_s=100)) as service:
         assert service.process("optimize", pictures.jpeg())["status"] == "completed"
+    assert limits_s == [50]
 
 
 def test_only_what_is_asked_for_is_sent(tmp_path: Path, remote_service: TinifyServer) -> None:

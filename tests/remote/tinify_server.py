@@ -144,7 +144,7 @@ def send_half(handler: Handler) -> None:
 def never_respond(handler: Handler) -> None:
     """Sends nothing until the server stops."""
     handler.close_connection = True
-    handler.tinify.stop.wait(30)
+    handler.tinify.stop.wait(120)
 
 
 def respond_slowly(handler: Handler) -> None:

@@ -13,5 +13,5 @@ from tests.support.service import Running
 @pytest.fixture
 def page(service: Running) -> Iterator[httpx.Client]:
     """A client that is signed in, as the page is."""
-    with httpx.Client(base_url=service.root, headers=service.page_session(), timeout=30) as client:
+    with httpx.Client(base_url=service.root, headers=service.page_session(), timeout=60) as client:
         yield client

@@ -27,7 +27,7 @@ from tests.support.service import GatedDescriber, Running, running
 
 FILES = {"T.gguf": text_model(seed=3), "M.gguf": projector(seed=3)}
 SIZE_BYTES = sum(map(len, FILES.values()))
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def test_a_model_is_tested_before_it_is_used_and_the_one_in_use_unloaded_meanwhi
     service.process("analyze", pictures.jpeg(64, 48))
     describer.closed = False
     released = threading.Event()
-    monkeypatch.setattr(selftest, "require_self_test", lambda *_, **__: released.wait(10))
+    monkeypatch.setattr(selftest, "require_self_test", lambda *_, **__: released.wait(TIMEOUT_S))
     assert page.post("/local/models/second/use").status_code == 202
     refused = page.delete("/local/models/second")
     assert (refused.status_code, "being installed or tested" in refused.json()["message"]) == (409, True)

@@ -23,7 +23,7 @@ PUBLIC = {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[httpx.Client]:
-    with httpx.Client(timeout=30) as client:
+    with httpx.Client(timeout=60) as client:
         yield client
 
 

@@ -154,16 +154,16 @@ def test_correct_translations_are_accepted() -> None:
 
 
 def test_at_most_one_percent_of_correct_translations_of_persons_texts_is_refused() -> None:
-    """The draft may be in any language, so each text is the draft of all others."""
+    """The draft may be in any language, so each text is the draft of every sixth other."""
     refused, pairs = [], 0
     for each in read("translations.toml")["draft"]:
         texts = each["translations"] | {"en": each["text"]}
         for language, text in texts.items():
-            drafts = [draft for other, draft in texts.items() if other != language]
+            drafts = [draft for other, draft in texts.items() if other != language][pairs % 6 :: 6]
             complaints = {draft: complaint_about(text, language, draft=draft) for draft in drafts}
             refused += [(text, draft, complaint) for draft, complaint in complaints.items() if complaint]
             pairs += len(drafts)
-    # measured: 35 of 4,104
+    # measured: 35 of all 4,104
     assert len(refused) <= 0.01 * pairs, refused
 
 
@@ -231,7 +231,7 @@ def test_an_english_answer_is_rejected_in_every_other_language(language: str) ->
 
 def test_answers_in_other_scripts_are_always_rejected_and_in_other_languages_mostly() -> None:
     checked = rejected = 0
-    for other, text in [(other, text) for other, texts in GOOD.items() for text in texts]:
+    for other, text in [(other, text) for other, texts in GOOD.items() for text in texts[:3]]:
         for language in LANGUAGES:
             if language != other:
                 is_rejected = complaint_about(text, language) is not None
@@ -276,8 +276,8 @@ def random_tokens(source: random.Random, pieces: list[str], tokens: int) -> str:
 @pytest.mark.parametrize("pieces", [PIECES, PIECES + FOREIGN_PIECES], ids=["English", "many scripts"])
 def test_at_least_99_percent_of_random_tokens_are_rejected(pieces: list[str]) -> None:
     source = random.Random(20261121)
-    texts = [random_tokens(source, pieces, 100) for _ in range(60)]
-    texts += [re.sub(r"\W*$", ".", random_tokens(source, pieces, tokens)) for tokens in range(25, 55)]
+    texts = [random_tokens(source, pieces, 100) for _ in range(20)]
+    texts += [re.sub(r"\W*$", ".", random_tokens(source, pieces, tokens)) for tokens in range(25, 55, 3)]
     passed = [(language, text) for text in texts for language in LANGUAGES if complaint_about(text, language) is None]
     assert len(passed) <= 0.01 * len(texts) * len(LANGUAGES), passed[:10]
     for language in LANGUAGES:

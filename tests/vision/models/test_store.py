@@ -110,16 +110,17 @@ def test_a_second_command_waits_for_the_lock_and_then_gives_up(
     def hold() -> None:
         with models.locked():
             locked.set()
-            release.wait(30)
+            release.wait(60)
 
     threading.Thread(target=hold).start()
-    locked.wait(30)
+    locked.wait(60)
     with monkeypatch.context() as changed:
         changed.setattr(store, "_LOCK_WAIT_S", 0.1)
         with pytest.raises(DataFolderBusy, match="Another command"):
             models.remove("a")
     models.select("a")  # selecting and reading need no lock
     assert models.active_model("") is not None
+    monkeypatch.setattr(store, "_LOCK_WAIT_S", 60.0)
     threading.Timer(0.1, release.set).start()
     models.remove("a")
     check_folder(models, [])
