@@ -88,7 +88,7 @@ class RateLimiter:
         return _Quota(is_allowed, max(0, limit - len(accepted_s)), max(1, math.ceil(next_s)))
 
 
-def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+async def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     """A Litestar guard of all handlers: Litestar would answer `/languages/`, which is another path."""
     path = connection.scope.get("raw_path", b"/")  # Litestar has removed the slash from `path`
     if path != b"/" and path.endswith(b"/"):

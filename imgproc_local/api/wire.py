@@ -1,4 +1,5 @@
-"""The JSON bodies of the interface, and how they are made from the data of the domain.
+"""The JSON bodies of the interface, and how they are made from the data of the domain. This is one long file,
+because it is a list of short bodies that refer to each other.
 
 README.md says what their fields mean. Structs of the domain with the same fields are sent as they are.
 
