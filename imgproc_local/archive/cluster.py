@@ -58,7 +58,7 @@ _CONNECT_S = 60.0
 """How long to wait for a scheduler, and then for its first worker."""
 _TRY_S = 10.0
 """The time-out of an answer of the scheduler."""
-_CLOSE_S = 5.0
+
 _TLS_SETTINGS = "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, __CLIENT__CERT and __CLIENT__KEY"
 
 
@@ -93,11 +93,11 @@ class _WithoutHttp(ServerNode):
 
 
 class _LocalScheduler(_WithoutHttp, Scheduler):
-    pass
+    """The scheduler of this machine."""
 
 
 class _LocalWorker(_WithoutHttp, Worker):
-    pass
+    """A worker of this machine."""
 
 
 def serve(workers: int, vision_workers: int) -> None:
@@ -178,7 +178,7 @@ def connected(address: str, security: Security | None = None) -> Iterator[Client
         yield client
     finally:
         with suppress(OSError, TimeoutError):  # the scheduler may be lost
-            client.close(timeout=_CLOSE_S)
+            client.close(timeout=5.0)
 
 
 async def _try(address: str, security: Security) -> None:

@@ -11,12 +11,12 @@ import gzip
 import re
 import secrets
 import sqlite3
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -143,10 +143,7 @@ def _decode(line: str) -> Row:
 @contextmanager
 def opened_manifest(target: Store) -> Iterator[Manifest]:
     """The manifest of a target. Rows that were added are stored also if the block raises."""
-    with (
-        tempfile.TemporaryDirectory(prefix="imgproc-archive-") as folder,
-        closing(Manifest(target, Path(folder))) as opened,
-    ):
+    with TemporaryDirectory(prefix="imgproc-archive-") as folder, closing(Manifest(target, Path(folder))) as opened:
         yield opened
 
 

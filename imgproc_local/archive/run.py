@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,12 @@ from imgproc_local.archive.cluster import VISION, connected, local_cluster, requ
 from imgproc_local.archive.manifest import PARTS_FOLDER, TABLE_NAME, TEXTS_NAME, Manifest, opened_manifest
 from imgproc_local.archive.picture import PendingPicture, Row, failed_row
 from imgproc_local.archive.stores import SourceObject, Store, is_url, open_store
-from imgproc_local.archive.worker import RunSpec, describe, model_identity, needs_texts, process, shared_settings
+from imgproc_local.archive.worker import RunSpec, describe, model_identity, process, shared_settings
 from imgproc_local.batch import STATE_FOLDER, BatchRequest, archive_target_above
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest, ServiceError
 from imgproc_local.domain.job import StageName
+from imgproc_local.domain.plan import STAGES
 from imgproc_local.engine.pipeline import StageResult
 
 _IN_FLIGHT_PER_THREAD = 3
@@ -88,7 +89,8 @@ def run_archive(
     source, target, exclude = _locations(arguments.source, arguments.target)
     if arguments.scheduler is not None:
         require_protected(arguments.scheduler, allow_open=arguments.allow_open_tcp)
-    model = model_identity(config) if needs_texts(request) else ""
+    asks_for_texts = any(StageName.ANALYZE in STAGES[plan.operation] for plan in request.plans)
+    model = model_identity(config) if asks_for_texts else ""
     spec = RunSpec(source, target, request, shared_settings(config), model)
     store = open_store(target)
     counts = Counts()
@@ -121,16 +123,12 @@ def _pending(
 @contextmanager
 def _cluster(arguments: Arguments, config: Config, vision_workers: int) -> Iterator[Client]:
     """A client of the cluster that the arguments name, or of one on this machine. Raises: ServiceError."""
-    if arguments.scheduler is not None:
-        with connected(arguments.scheduler) as client:
-            yield client
-        return
-    environment = {"IMGPROC_DATA_DIR": str(config.data_dir)}
-    with (
-        local_cluster(arguments.workers, vision_workers, environment) as (address, security),
-        connected(address, security) as client,
-    ):
-        yield client
+    address, security = arguments.scheduler, None
+    with ExitStack() as opened:
+        if address is None:
+            cluster = local_cluster(arguments.workers, vision_workers, {"IMGPROC_DATA_DIR": str(config.data_dir)})
+            address, security = opened.enter_context(cluster)
+        yield opened.enter_context(connected(address, security))
 
 
 class _Submitter:

@@ -56,38 +56,15 @@ class SourceObject(Struct, frozen=True):
     version: str
 
 
-class Store(ABC):
+class _Store(ABC):
     """The objects below one root, by key. Every call blocks.
 
     Every method may raise OSError: FileNotFoundError if an object to be read does not exist.
     """
 
     @abstractmethod
-    def objects(self, exclude: str | None = None) -> Iterator[SourceObject]:
-        """The objects without hidden ones, those below the key `exclude`, and results of earlier runs.
-
-        A warning names each folder in which results are left out. One folder is listed at a time.
-        """
-
-    @abstractmethod
     def open(self, key: str) -> AbstractContextManager[IO[bytes]]:
         """Open an object for reading."""
-
-    @abstractmethod
-    def create(self, key: str, file: Path) -> bool:
-        """Store a copy of a local file in one step. False, with nothing changed, if the key is taken."""
-
-    @abstractmethod
-    def put(self, key: str, file: Path) -> None:
-        """Store a copy of a local file in one step, in place of another object."""
-
-    @abstractmethod
-    def keys(self, folder: str) -> list[str]:
-        """The keys of the objects directly in a folder, sorted; empty if it does not exist."""
-
-    @abstractmethod
-    def remove(self, key: str) -> None:
-        """Delete an object. Raises: FileNotFoundError, if a local one does not exist."""
 
     def exists(self, key: str) -> bool:
         """Whether there is an object of this key."""
@@ -115,13 +92,17 @@ class Store(ABC):
         return digest.hexdigest()
 
 
-class LocalStore(Store):
+class LocalStore(_Store):
     """The files below `root`, which may be on a mounted share. Links to folders are not followed."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def objects(self, exclude: str | None = None) -> Iterator[SourceObject]:
+        """The objects without hidden ones, those below the key `exclude`, and results of earlier runs.
+
+        A warning names each folder in which results are left out. One folder is listed at a time.
+        """
         results: set[str] = set()
         for parent in self._root.resolve().parents:
             results |= _process_results(parent)
@@ -134,9 +115,8 @@ class LocalStore(Store):
             if MANIFEST_FILE in names:
                 results |= _process_results(Path(folder))
                 _log_results(prefix.as_posix())
-            folders[:] = sorted(
-                name for name in folders if not name.startswith(".") and (prefix / name).as_posix() != exclude
-            )
+            shown = (name for name in folders if not name.startswith("."))
+            folders[:] = sorted(name for name in shown if (prefix / name).as_posix() != exclude)
             for name in sorted(names):
                 path = Path(folder, name)
                 if name.startswith(".") or (results and os.path.realpath(path) in results):
@@ -154,6 +134,7 @@ class LocalStore(Store):
         return open_own_file(path_inside(self._root, key))
 
     def create(self, key: str, file: Path) -> bool:
+        """Store a copy of a local file in one step. False, with nothing changed, if the key is taken."""
         target = path_inside(self._root, key)
         try:
             with self._copied(file, target.parent) as copy:
@@ -163,12 +144,14 @@ class LocalStore(Store):
         return True
 
     def put(self, key: str, file: Path) -> None:
+        """Store a copy of a local file in one step, in place of another object."""
         target = path_inside(self._root, key)
         with self._copied(file, target.parent) as copy:
             copy.replace(target)
         fsync_folder(target.parent)
 
     def keys(self, folder: str) -> list[str]:
+        """The keys of the objects directly in a folder, sorted; empty if it does not exist."""
         try:
             names = sorted(entry.name for entry in os.scandir(self._root / folder) if entry.is_file())
         except FileNotFoundError:
@@ -176,6 +159,7 @@ class LocalStore(Store):
         return [f"{folder}/{name}" for name in names]
 
     def remove(self, key: str) -> None:
+        """Delete a file. Raises: FileNotFoundError, if it does not exist."""
         path_inside(self._root, key).unlink()
 
     @contextmanager
@@ -210,8 +194,8 @@ def _log_results(folder: str) -> None:
     log.warning("Results of an earlier run in %s are not processed again.", where)
 
 
-class ObjectStore(Store):
-    """The objects below `url`."""
+class ObjectStore(_Store):
+    """The objects below `url`. The methods do the same as those of `LocalStore`."""
 
     def __init__(self, url: str) -> None:
         """Raises: ImportError, without the plug-in of this kind of store."""
@@ -245,10 +229,7 @@ class ObjectStore(Store):
 
     @contextmanager
     def open(self, key: str) -> Iterator[IO[bytes]]:
-        with (
-            _os_errors(),
-            self._fs.open(self._path(key), "rb", block_size=_READ_BYTES, cache_type="none") as file,
-        ):
+        with _os_errors(), self._fs.open(self._path(key), "rb", block_size=_READ_BYTES, cache_type="none") as file:
             yield file
 
     def create(self, key: str, file: Path) -> bool:
@@ -303,6 +284,9 @@ def _version(details: dict[str, Any]) -> str:
         return str(tag).strip('"')
     modified = next(filter(None, map(details.get, _MODIFIED_FIELDS)), "")
     return f"{details.get('size')}-{modified}"
+
+
+Store = LocalStore | ObjectStore
 
 
 def is_url(location: str) -> bool:

@@ -19,8 +19,6 @@ from imgproc_local.batch import BatchRequest
 from imgproc_local.compose import model_store, open_stages, used_model_status
 from imgproc_local.config import Config, load
 from imgproc_local.domain.errors import SettingInvalid
-from imgproc_local.domain.job import StageName
-from imgproc_local.domain.plan import STAGES
 from imgproc_local.engine.pipeline import StageResult
 from imgproc_local.vision.models.store import NO_MODEL
 
@@ -49,8 +47,7 @@ class RunSpec(Struct, frozen=True):
 
 def shared_settings(config: Config) -> dict[str, Any]:
     """The values of `_SHARED_SETTINGS`, in a form that Dask can send."""
-    values: dict[str, Any] = msgspec.to_builtins({name: getattr(config, name) for name in _SHARED_SETTINGS})
-    return values
+    return {name: msgspec.to_builtins(getattr(config, name)) for name in _SHARED_SETTINGS}
 
 
 def process(spec: RunSpec, pending: PendingPicture) -> Row:
@@ -75,11 +72,6 @@ def describe(spec: RunSpec, pending: PendingPicture) -> StageResult:
             " worker without the resource."
         )
     return describe_picture(tools, pending.picture)
-
-
-def needs_texts(request: BatchRequest) -> bool:
-    """Whether the request asks for texts."""
-    return any(StageName.ANALYZE in STAGES[plan.operation] for plan in request.plans)
 
 
 def model_identity(config: Config) -> str:
