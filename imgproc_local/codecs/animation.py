@@ -203,7 +203,10 @@ def _of_apng(source: Source) -> Iterator[Image.Image]:
     canvas = Image.new("RGBA", (source.info.width_px, source.info.height_px))
     for frame in frames:
         source.check_stop()
-        part = _rgba_of_png(png.as_png(source.data, frame, palette))
+        # by libvips: Pillow converts 16-bit grey to white
+        stored = pyvips.Image.pngload_buffer(png.as_png(source.data, frame, palette), fail_on="error")
+        stored = stored.colourspace("srgb")
+        part = _to_pillow(stored if stored.hasalpha() else stored.bandjoin(255))
         before = canvas.copy()
         area = (frame.left, frame.top, frame.left + frame.width, frame.top + frame.height)
         if frame.blend_over:
@@ -215,9 +218,3 @@ def _of_apng(source: Source) -> Iterator[Image.Image]:
             canvas = before
         elif frame.disposal == png.DISPOSE_BACKGROUND:
             canvas.paste((0, 0, 0, 0), area)
-
-
-def _rgba_of_png(encoded: bytes) -> Image.Image:
-    """A PNG as RGBA, decoded by libvips: Pillow converts 16-bit grey to white."""
-    stored = pyvips.Image.pngload_buffer(encoded, fail_on="error").colourspace("srgb")
-    return _to_pillow(stored if stored.hasalpha() else stored.bandjoin(255))

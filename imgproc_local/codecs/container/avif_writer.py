@@ -89,15 +89,9 @@ def _file(template: bytes, items: Sequence[_Item], references: bytes) -> bytes:
         _full_box(b"infe", struct.pack(">HH4sx", number, 0, item.kind), version=2, flags=_HIDDEN * item.is_hidden)
         for number, item in enumerate(items, 1)
     )
-    description = b"".join(
-        [
-            handler,
-            _full_box(b"pitm", struct.pack(">H", 1)),
-            _full_box(b"iinf", struct.pack(">H", len(items)) + names),
-            _full_box(b"iref", references),
-            _properties_box(items),
-        ]
-    )
+    description = handler + _full_box(b"pitm", struct.pack(">H", 1))
+    description += _full_box(b"iinf", struct.pack(">H", len(items)) + names)
+    description += _full_box(b"iref", references) + _properties_box(items)
     # offsets have a fixed size, so the table's length does not depend on them
     size = len(_full_box(b"meta", description + _locations(items, 0)))
     in_file = _locations(items, len(head) + size + 8)

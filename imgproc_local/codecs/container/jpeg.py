@@ -1,4 +1,7 @@
-"""JPEG as segments. Source: ITU-T T.81 annex B, JFIF 1.02, CIPA DC-007 (MPF), ICC.1 annex B.4, XMP part 3, 1.1.3."""
+"""JPEG as segments. Source: ITU-T T.81 annex B, JFIF 1.02, CIPA DC-007 (MPF), ICC.1 annex B.4, XMP part 3, 1.1.3.
+
+This is one long file, because reading, writing and naming what is left out know the same segments.
+"""
 
 from __future__ import annotations
 

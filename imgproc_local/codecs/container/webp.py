@@ -100,10 +100,6 @@ def read_timing(data: Data) -> tuple[list[int], int]:
     return delays, plays
 
 
-def _exif(data: Data, chunk: _Chunk) -> bytes:
-    return data[chunk.payload : min(chunk.end, chunk.payload + MAX_BLOCK_BYTES)].removeprefix(b"Exif\0\0")
-
-
 def is_lossless(data: Data) -> bool:
     """Whether every frame is stored losslessly."""
     kinds = set()
@@ -119,9 +115,9 @@ def read_blocks(data: Data) -> Blocks:
     found: dict[bytes, bytes] = {}
     for chunk in chunks(data):
         if chunk.kind in (b"EXIF", b"XMP ", b"ICCP") and chunk.end - chunk.payload <= MAX_BLOCK_BYTES:
-            payload = _exif(data, chunk) if chunk.kind == b"EXIF" else data[chunk.payload : chunk.end]
-            found.setdefault(chunk.kind, payload)
-    return Blocks(found.get(b"EXIF"), found.get(b"XMP "), None, found.get(b"ICCP"))
+            found.setdefault(chunk.kind, data[chunk.payload : chunk.end])
+    exif = found.get(b"EXIF")
+    return Blocks(exif and exif.removeprefix(b"Exif\0\0"), found.get(b"XMP "), None, found.get(b"ICCP"))
 
 
 def with_blocks(data: Data, blocks: Blocks) -> bytes:

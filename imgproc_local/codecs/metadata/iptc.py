@@ -109,10 +109,8 @@ def write(texts: Sequence[tuple[int, str]]) -> bytes | None:
     A text is cut to `_MAX_VALUE_BYTES`, not inside a character.
     """
     head = struct.pack(">BBBH", 0x1C, 1, 90, len(_UTF8_MARK)) + _UTF8_MARK + struct.pack(">BBBHH", 0x1C, 2, 0, 2, 4)
-    values = [(number, _cut(text.encode("utf-8", "ignore"))) for number, text in texts]
-    datasets = [struct.pack(">BBBH", 0x1C, 2, number, len(raw)) + raw for number, raw in values]
+    datasets = []
+    for number, text in texts:
+        raw = text.encode("utf-8", "ignore")[:_MAX_VALUE_BYTES].decode("utf-8", "ignore").encode()
+        datasets.append(struct.pack(">BBBH", 0x1C, 2, number, len(raw)) + raw)
     return b"".join([head, *datasets]) if datasets else None
-
-
-def _cut(raw: bytes) -> bytes:
-    return raw[:_MAX_VALUE_BYTES].decode("utf-8", "ignore").encode()

@@ -325,27 +325,23 @@ def _merged(name: str, stored: ET.Element | None, others: Sequence[EmbeddedText]
     return xmp.simple_property(name, items[0][1])
 
 
-def _missing(texts: Iterable[str], others: Iterable[EmbeddedText], *, whole: bool) -> list[EmbeddedText]:
+def _missing(texts: Iterable[str], others: Sequence[EmbeddedText], *, whole: bool) -> list[EmbeddedText]:
     """Those of the `others` that are not in one of the texts or in an earlier one of the others.
 
     A text that is a part of another is in it: programs cut long texts for IPTC. They also replace letters that are not
     ASCII by question marks, so a text with such marks is compared by its other letters. With `whole`, only equal texts
     are compared, as many as there are; otherwise at most 64 others, because each is compared with each.
     """
-    present, missing = [_comparable(text) for text in texts], []
-    if whole:
-        known = set(present)
-        for entry in others:
-            if (key := _comparable(entry.text)) not in known:
-                known.add(key)
-                missing.append(entry)
-        return missing
-    for entry in list(others)[:64]:
+    present, missing = dict.fromkeys(map(_comparable, texts)), []
+    for entry in others if whole else others[:64]:
         text = _comparable(entry.text)
         is_lossy, letters = "?" in text, _ascii_letters(text)
-        if not any(text in each or (is_lossy and letters in _ascii_letters(each)) for each in present):
+        longer = () if whole else present
+        if text not in present and not any(
+            text in each or (is_lossy and letters in _ascii_letters(each)) for each in longer
+        ):
             missing.append(entry)
-            present.append(text)
+            present[text] = None
     return missing
 
 

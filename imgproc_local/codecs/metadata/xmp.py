@@ -239,11 +239,7 @@ def location_field(properties: Properties, structure: str, field: str) -> str | 
     """The value of `field` in the first location with that field, in `structure`: LocationShown or LocationCreated."""
     for item in _items(properties.get(EXT + structure)):
         for part in item.iter():
-            if part.tag == EXT + field:
-                inner = [text for text in ((entry.text or "").strip() for entry in _items(part)) if text]
-                if inner:
-                    return inner[0]
-            value = part.get(EXT + field, "").strip()
+            value = next(iter(texts({part.tag: part}, EXT + field)), part.get(EXT + field, "").strip())
             if value:
                 return value
     return None

@@ -131,12 +131,8 @@ def _jpeg_reaches_its_end(path: Path) -> bool:
             last_rows = picture.crop((0, max(0, picture.height - 3), picture.width, picture.height))
     except OSError:
         return False
-    bounds = _extrema(last_rows)
+    bounds: list[tuple[float, float]] = [band.getextrema() for band in last_rows.split()]  # type: ignore[misc]
     return any(low != high for low, high in bounds) or all(low in (0, 255) for low, _ in bounds)
-
-
-def _extrema(picture: Image.Image) -> list[tuple[float, float]]:
-    return [band.getextrema() for band in picture.split()]  # type: ignore[misc]
 
 
 def to_common_samples(image: pyvips.Image, info: ImageInfo) -> pyvips.Image:
