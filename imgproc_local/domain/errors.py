@@ -214,9 +214,8 @@ class ExportIncomplete(ServiceError):
             found.append(f"{len(needs_text)} image{_s(needs_text)} without a text (allow_needs_text)")
         if missing:
             found.append(f"{len(missing)} missing file{_s(missing)} (allow_missing)")
-        super().__init__(
-            f"Nothing was exported: {' and '.join(found)}. Send the fields in brackets as true to export the rest."
-        )
+        lacking = " and ".join(found)
+        super().__init__(f"Nothing was exported: {lacking}. Send the fields in brackets as true to export the rest.")
 
 
 class TooManyExports(ServiceError):

@@ -174,9 +174,12 @@ def _words(text: str, requested: str, text_language: str | None) -> list[str]:
     return re.findall("[a-z0-9]+", text)
 
 
-def numbered(slug: str, number: int) -> str:
-    """`slug-number`, with `slug` truncated after a word so that the result has at most `_MAX_SLUG_CHARS` characters."""
-    return _with_last_word(slug, str(number))
+def numbered(slug: str, number: int | str) -> str:
+    """`slug-number`, with `slug` truncated after a word so that the result has at most `_MAX_SLUG_CHARS` characters.
+
+    A hash can take the place of the number.
+    """
+    return _joined_words(slug.split("-"), _MAX_SLUG_CHARS - len(str(number)) - 1) + f"-{number}"
 
 
 def archive_name(slug: str, source_key: str) -> str:
@@ -189,17 +192,13 @@ def archive_name(slug: str, source_key: str) -> str:
     caller must make sure that it does not replace the results of another picture.
     """
     digest = hashlib.sha256(source_key.encode("utf-8", "surrogateescape")).digest()
-    return _with_last_word(slug, b32encode(digest[:5]).decode().lower())
+    return numbered(slug, b32encode(digest[:5]).decode().lower())
 
 
 def is_archive_name(name: str, source_key: str) -> bool:
     """Whether `archive_name` made the name for the picture of this key. A number may have been added to it."""
     candidates = (name, name.rpartition("-")[0])
     return any(each == archive_name(each.rpartition("-")[0], source_key) for each in candidates)
-
-
-def _with_last_word(slug: str, word: str) -> str:
-    return _joined_words(slug.split("-"), _MAX_SLUG_CHARS - len(word) - 1) + f"-{word}"
 
 
 def _joined_words(words: Sequence[str], max_chars: int) -> str:

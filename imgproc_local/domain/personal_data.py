@@ -22,9 +22,7 @@ import msgspec
 
 from imgproc_local.domain.data_text import SYLLABIC
 
-_TABLE = msgspec.toml.decode(
-    resources.files(__package__).joinpath("personal_data.toml").read_bytes(), type=dict[str, str]
-)
+_TABLE = msgspec.toml.decode((resources.files(__package__) / "personal_data.toml").read_bytes(), type=dict[str, str])
 _WORDS = {kind: frozenset(re.split(r",\s", words.strip())) for kind, words in _TABLE.items()}
 
 

@@ -87,7 +87,7 @@ _TIDYING = (
     (r"[,;:]\s{0,4}(?=[.!?](?:\s|$))", ""),
 )
 """What removals leave behind, and what replaces it, in order."""
-_EDGES = " \t\r\n,;:|/–—-&"
+
 _NAME = re.compile(
     r"[^\s。！？।؟!?]{1,255}[_-][^\s。！？।؟!?]{1,255}|(?!.{0,512}[.!?]\s)[^\n_。！？।؟]{1,255}_[^\n。！？।؟]{1,255}"
 )
@@ -134,7 +134,7 @@ def clean_text(text: str, *, keep_sentences: bool = False, keep_streets: bool = 
     removed |= {Removed.COMMENT} if shorter != cleaned else set()
     for remains, replacement in _TIDYING:
         shorter = re.sub(remains, replacement, shorter)
-    cleaned = shorter.strip(_EDGES)
+    cleaned = shorter.strip(" \t\r\n,;:|/–—-&")
     return CleanText(cleaned if WORD.search(cleaned) and not is_data(cleaned) else "", frozenset(removed))
 
 
@@ -167,14 +167,12 @@ def _long_numbers(text: str) -> list[tuple[Removed, tuple[int, int]]]:
 
 def _sentences_with(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The sentences of `text` that contain a part of one of the `spans`."""
-    breaks = {end for found in _BREAK.finditer(text) for end in found.span()}
+    breaks = {end for each in _BREAK.finditer(text) for end in each.span()}
     # a full stop after an address or number is never that of an abbreviation
     stops = {end + 1 for _, end in spans if re.match(r"[.!?]\s", text[end : end + 2])}
     bounds = sorted({0, len(text)} | breaks | stops | {*sentence_ends(text)})
-    numbers = {
-        number for start, end in spans for number in range(bisect_right(bounds, start) - 1, bisect_left(bounds, end))
-    }
-    return [(bounds[number], bounds[number + 1]) for number in numbers]
+    found = {part for start, end in spans for part in range(bisect_right(bounds, start) - 1, bisect_left(bounds, end))}
+    return [(bounds[part], bounds[part + 1]) for part in found]
 
 
 def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:

@@ -20,7 +20,7 @@ _ARABIC, _HEBREW = "\u0620-\u0652\u0670-\u06d3\u06fa-\u06ff\u0750-\u077f", "\u05
 _ARABIC_RUN, _HEBREW_RUN = (re.compile(rf"[{letters}]+(?:\s+[{letters}]+)*") for letters in (_ARABIC, _HEBREW))
 _CYRILLIC_RUN = re.compile("[\u0300-\u036f\u0400-\u052f]+")
 _GREEK_RUN = re.compile("[\u0300-\u036f\u0370-\u03ff\u1f00-\u1fff]+")
-_CAUCASIAN_RUN = re.compile("[\u0531-\u058f\u10a0-\u10ff]+")
+
 
 Rules = tuple[tuple[str, str], ...]
 """Regular expressions for letters that are romanised by their neighbours, with their replacements, in order."""
@@ -137,7 +137,9 @@ def alphabetic(text: str, requested: str, text_language: str | None) -> str:
     """`text` with the words of all alphabets in Latin letters: see `romanised_words`."""
     text = _cyrillic(text, requested, text_language)
     text = _GREEK_RUN.sub(lambda run: transliterated(unicodedata.normalize("NFD", run[0]), {}, _GREEK_RULES), text)
-    text = _CAUCASIAN_RUN.sub(lambda run: transliterated(run[0], _CAUCASIAN, _CAUCASIAN_RULES), text)
+    text = re.sub(
+        "[\u0531-\u058f\u10a0-\u10ff]+", lambda run: transliterated(run[0], _CAUCASIAN, _CAUCASIAN_RULES), text
+    )
     # text in Arabic letters of an unknown language is read as Persian if it has letters that Arabic lacks
     persian = text_language == "fa" or (text_language != "ar" and re.search("[پچژگکیھہۀےٹڈڑں]", text))
     text = _ARABIC_RUN.sub(lambda run: _vowelless(run[0], "fa" if persian else "ar"), text)

@@ -38,12 +38,6 @@ _COUNTERS = romanisation("年月日時分人名円階", "nen gatsu nichi ji fun 
 """Japanese counters and their readings after digits. As words, the same characters have other readings."""
 _COUNTER = re.compile("(?<=[0-9])[" + "".join(_COUNTERS) + "]")
 
-_DEFAULT_CLASS = 0
-"""The class given to words without an entry: in Japanese that of general nouns, which are not joined to neighbours."""
-_SINGLE_COST = 1200
-_GROUPED_COST = 400
-"""The costs of words without an entry: a single character, and a match of `grouped`. Those of entries are lower."""
-
 _TRADITIONAL = frozenset(
     "這們個沒與裡灣點臺總廣來國學會對兩從樣寫圖舊邊體關變聲讀證發實寶戀歡獨覺鐵數單戰當賣麼媽爺擺攝擠攤區醫號壓圍"
     "團圓檢權櫻澤濟淨淺滿灑爐燈爭獎畫疊盡瞭禮稱穩經續繼繩聽腦膽臉舉藝藥蘋處螢裝觀觸豐譯讓豬賽贊轉輕遲邏釋鄰錢鑰隨"
@@ -61,12 +55,16 @@ _LANGUAGE_OF_PLACE = {place: code for code, places in _PLACES.items() for place 
 
 
 class _Word(Struct, frozen=True):
-    """A word of a segmented text. `latin` is "" if it has no reading. `joins` is that of its class: `<`, `>` or `.`."""
+    """A word of a segmented text. `latin` is "" if it has no reading. `joins` is that of its class: `<`, `>` or `.`.
+
+    The defaults are those of a single character without an entry. Its class, 0, is in Japanese that of general nouns,
+    which are not joined to neighbours; entries cost less.
+    """
 
     written: str
     latin: str = ""
-    word_class: int = _DEFAULT_CLASS
-    cost: int = _SINGLE_COST
+    word_class: int = 0
+    cost: int = 1200
     joins: str = "."
 
 
@@ -127,7 +125,7 @@ class _Dictionary:
             if at == len(self._lines) or not self._lines[at].startswith(key):
                 break
         if match := grouped.match(text, start) if grouped else None:
-            words.append(_Word(match[0], cost=_GROUPED_COST))
+            words.append(_Word(match[0], cost=400))  # less than its characters, more than entries
         return words or [_Word(text[start])]
 
     def _readings(self, line: str) -> list[_Word]:

@@ -56,7 +56,7 @@ _SILENT_WITHIN = frozenset((_DEVANAGARI, _BENGALI, 0x0A00))
 """The blocks of scripts in which an inherent vowel may also be silent within a word: the same without Gujarati."""
 _FINAL_M = frozenset((_TAMIL, 0x0C00, 0x0C80, 0x0D00))
 """The blocks of scripts in which a final anusvara is m: Tamil, Telugu, Kannada, Malayalam."""
-_INDIC_RUN = re.compile(f"[{INDIC}]+")
+
 _OUTSIDE_COMMON_ORDER = str.maketrans({
     # letters without a counterpart at the same place in Devanagari's block: Bengali khanda ta, Assamese ra and va;
     # Gurmukhi tippi and addak; Malayalam chillu letters
@@ -66,16 +66,15 @@ _OUTSIDE_COMMON_ORDER = str.maketrans({
 
 def indic(text: str) -> str:
     """Replaces runs of Indic scripts by their romanisation."""
-    return _INDIC_RUN.sub(lambda run: _indic_word(run[0]), text)
+    return re.sub(f"[{INDIC}]+", lambda run: _indic_word(run[0]), text)
 
 
 def _indic_word(run: str) -> str:
     """The romanisation of a word, with the letters of Devanagari in place of those of its own script."""
     block = ord(run[0]) // _BLOCK * _BLOCK
     letters = unicodedata.normalize("NFD", run.translate(_OUTSIDE_COMMON_ORDER))
-    word = "".join(
-        char if ord(char) < _DEVANAGARI + _BLOCK else chr(ord(char) % _BLOCK + _DEVANAGARI) for char in letters
-    )
+    codes = (code if code < _DEVANAGARI + _BLOCK else code % _BLOCK + _DEVANAGARI for code in map(ord, letters))
+    word = "".join(map(chr, codes))
     if block == _TAMIL:
         # one Tamil letter is s between vowels, and ch at the beginning of a word, doubled or after a consonant
         word = re.sub("(?<!^)(?<!्)च(?!्)", "स", word)
