@@ -166,12 +166,7 @@ def _open_pipeline(
 
 
 def _stage_options(config: Config) -> Options:
-    return Options(
-        target_score=target_score(config.quality_target),
-        pixel_texts=config.pixel_texts,
-        disclosure=config.disclosure,
-        effort=config.effort,
-    )
+    return Options(target_score(config.quality_target), config.pixel_texts, config.disclosure, config.effort)
 
 
 def model_store(config: Config, *, may_be_new: bool = False) -> ModelStore:

@@ -66,6 +66,8 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 _RESERVED_HANDLES = 256
 """File handles that connections leave free for the database, stored files and worker processes."""
+_NO_HANDLE_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""The errors of a process or a system that can open no more connections."""
 
 
 def _refusal(status: HTTPStatus, message: str, header: bytes = b"") -> bytes:
@@ -330,13 +332,8 @@ class Server(uvicorn.Server):
                 pass
             except Exception as error:  # nothing may end this loop
                 log.warning("a connection could not be accepted (%s); %d are open", error, len(self._open()))
-                if isinstance(error, OSError) and error.errno in (
-                    errno.EMFILE,
-                    errno.ENFILE,
-                    errno.ENOBUFS,
-                    errno.ENOMEM,
-                ):
-                    self._abort(list(self.idle)[:16])  # the process or the system has no handle left
+                if isinstance(error, OSError) and error.errno in _NO_HANDLE_LEFT:
+                    self._abort(list(self.idle)[:16])
                 await asyncio.sleep(0.05)
             await asyncio.sleep(0)  # `sock_accept` lets no other task run if a connection is already waiting
 

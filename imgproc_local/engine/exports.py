@@ -431,7 +431,8 @@ class Export:
         exported: list[list[dict[str, Any]]] = []
         failures: list[dict[str, str]] = []
         try:
-            with _Window(self._blobs.incoming_folder) as window, ZipFile(window, "w") as archive:
+            folder = str(self._blobs.incoming_folder)
+            with _Window(_MAX_MEMORY_BYTES, dir=folder) as window, ZipFile(window, "w") as archive:
                 for planned in images:
                     exported.append([])
                     for file in planned.files:
@@ -514,37 +515,27 @@ def _entry(name: str, at: datetime, size_bytes: int = 0) -> ZipInfo:
     return entry
 
 
-class _Window(io.RawIOBase):
+class _Window(tempfile.SpooledTemporaryFile[bytes]):
     """The end of the archive, in which `ZipFile` can seek: what was not sent yet."""
 
-    def __init__(self, folder: Path) -> None:
-        self._sent_bytes = 0
-        # closed in `close`
-        self._file = tempfile.SpooledTemporaryFile(_MAX_MEMORY_BYTES, dir=str(folder))  # noqa: SIM115
+    _sent_bytes = 0
 
     def complete(self) -> Iterator[bytes]:
         """Everything up to the present position, in pieces. It can't be changed afterwards."""
-        self._file.seek(0)
-        while piece := self._file.read(_CHUNK_BYTES):
+        super().seek(0)
+        while piece := self.read(_CHUNK_BYTES):
             self._sent_bytes += len(piece)
             yield piece
-        self._file.seek(0)
-        self._file.truncate()
-
-    def write(self, data: Any) -> int:
-        return int(self._file.write(data))
+        super().seek(0)
+        self.truncate()
 
     def tell(self) -> int:
-        return self._sent_bytes + int(self._file.tell())
+        return self._sent_bytes + super().tell()
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         assert whence == io.SEEK_SET
-        self._file.seek(offset - self._sent_bytes)
+        super().seek(offset - self._sent_bytes)
         return offset
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 # ---- all archives ----

@@ -36,7 +36,6 @@ LINK_VALID_S = 10 * 60
 SESSION_VALID_S = 30 * 24 * 3600
 END_ALL = ("delete_sessions", "delete_links")
 """The statements that end every session and make unused links invalid."""
-_ALPHABET = string.ascii_letters + string.digits
 
 
 class ApiKey(Struct, frozen=True):
@@ -74,8 +73,7 @@ class Keys:
 
     async def account_id(self, name: str = DEFAULT_ACCOUNT, create: bool = False) -> str:
         """The id of the account called `name`. An unknown one is created if `create` is set; else raises NotFound."""
-        async with self._database.reading() as read:
-            found = await read.value("account_by_name", {"name": name})
+        found = await self._database.read_value("account_by_name", {"name": name})
         if found is None and create:
             async with self._database.transaction() as tx:
                 return await self.account_in(tx, name)
@@ -87,7 +85,7 @@ class Keys:
         self, name: str, account: str = DEFAULT_ACCOUNT, rate_limit: int | None = None
     ) -> tuple[ApiKey, str]:
         """A new key and its secret, which can't be read again. If there is no `account` of this name, it is created."""
-        secret = "imgp_" + "".join(secrets.choice(_ALPHABET) for _ in range(32))
+        secret = "imgp_" + "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(32))
         async with self._database.transaction() as tx:
             account_id = await self.account_in(tx, account)
             key = ApiKey(new_id(), account_id, account, name, rate_limit, tx.at)
@@ -100,7 +98,7 @@ class Keys:
         if found is not None:
             return str(found)
         account_id = new_id()
-        await tx.run("insert_account", {"id": account_id, "name": name, "at": tx.at})
+        await tx.run("insert_account", {"id": account_id, "name": name})
         await move_credits(tx, account_id, "grant", self._first_balance)
         return account_id
 
@@ -108,25 +106,23 @@ class Keys:
         """The key or session that `secret` belongs to. Raises: Unauthenticated, for one that is not in force."""
         wanted = _hash(secret)
         async with self._database.reading() as read:
-            row = await read.one("key_by_hash", {"hash": wanted, "at": read.at})
+            row = await read.one("key_by_hash", {"hash": wanted})
         if row is None or not hmac.compare_digest(bytes(row["hash"]), wanted):
             raise Unauthenticated
         return _key(row)
 
     async def is_in_force(self, key_id: str) -> bool:
         """Whether the key is not revoked, or the session of the page has not ended."""
-        async with self._database.reading() as read:
-            return bool(await read.value("key_in_force", {"id": key_id, "at": read.at}))
+        return bool(await self._database.read_value("key_in_force", {"id": key_id}))
 
     async def all(self) -> list[ApiKey]:
         """Every key, revoked ones too, oldest first."""
-        async with self._database.reading() as read:
-            return [_key(row) for row in await read.all("list_keys")]
+        return [_key(row) for row in await self._database.read_all("list_keys")]
 
     async def revoke(self, key_id: str) -> None:
         """Refuse the key from now on. Raises: NotFound, for an unknown or already revoked one."""
         async with self._database.transaction() as tx:
-            revoked = await tx.value("revoke_key", {"id": key_id.lower(), "at": tx.at})
+            revoked = await tx.value("revoke_key", {"id": key_id.lower()})
         if revoked is None:
             raise NotFound(f"There is no key {key_id!r} that is not revoked; `imgproc-local keys list` shows the ids.")
 
@@ -165,20 +161,19 @@ class Sessions:
         """The token of a new link."""
         token = secrets.token_urlsafe(32)
         async with self._database.transaction() as tx:
-            await tx.run("delete_expired_links", {"at": tx.at})
-            await tx.run("delete_expired_sessions", {"at": tx.at})
+            await tx.run("delete_expired_links")
+            await tx.run("delete_expired_sessions")
             await tx.run("insert_link", {"hash": _hash(token), "expires_at": _after(tx, LINK_VALID_S)})
         return token
 
     async def sign_in(self, token: str, browser: str) -> tuple[_PageSession, str] | None:
         """A new session and its secret; None where `token` is not that of a valid link. The link is used up."""
         wanted = _hash(token)
-        async with self._database.reading() as read:  # a wrong token must not wait for the writer
-            if await read.value("link_valid", {"hash": wanted, "at": read.at}) is None:
-                return None
+        if await self._database.read_value("link_valid", {"hash": wanted}) is None:  # must not wait for the writer
+            return None
         secret = "imgs_" + secrets.token_urlsafe(32)
         async with self._database.transaction() as tx:
-            if await tx.value("use_link", {"hash": wanted, "at": tx.at}) is None:
+            if await tx.value("use_link", {"hash": wanted}) is None:
                 return None
             await self._keys.account_in(tx)  # the account that the session is a key of
             shown = "".join(char for char in browser if char.isprintable())[:200]
@@ -188,8 +183,7 @@ class Sessions:
 
     async def all(self) -> list[_PageSession]:
         """Every session that has not expired, oldest first."""
-        async with self._database.reading() as read:
-            return [_PageSession(*row) for row in await read.all("list_sessions", {"at": read.at})]
+        return [_PageSession(*row) for row in await self._database.read_all("list_sessions")]
 
     async def revoke(self, session_id: str) -> None:
         """End a session. Raises: NotFound."""
@@ -234,10 +228,8 @@ async def move_credits(
     tx: Transaction, account_id: str, kind: str, amount: int, job_id: str | None = None, stage: str | None = None
 ) -> None:
     """Add `amount` credits to an account; a negative amount takes credits."""
-    await tx.run(
-        "insert_movement",
-        {"account_id": account_id, "kind": kind, "amount": amount, "job_id": job_id, "stage": stage, "at": tx.at},
-    )
+    movement = {"account_id": account_id, "kind": kind, "amount": amount, "job_id": job_id, "stage": stage}
+    await tx.run("insert_movement", movement)
 
 
 async def require_credits(tx: Transaction, account_id: str, required: int) -> None:
@@ -248,9 +240,7 @@ async def require_credits(tx: Transaction, account_id: str, required: int) -> No
 
 
 async def _account_by_id(tx: Transaction, account_id: str) -> Row:
-    account = await tx.one("account_by_id", {"account_id": account_id})
-    assert account is not None
-    return account
+    return await tx.row("account_by_id", {"account_id": account_id})
 
 
 # ---- projects ----
@@ -302,7 +292,5 @@ audit_log.setLevel(logging.INFO)
 
 def audit(act: str, **facts: str | int | None) -> None:
     """Log the line `act name=value …`, without values that are None, and with the id of the current request, if any."""
-    if not audit_log.handlers:
-        return
     fields = {**facts, "request": request_id.get() or None}
     audit_log.info("%s", " ".join([act, *(f"{name}={value}" for name, value in fields.items() if value is not None)]))

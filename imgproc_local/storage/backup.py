@@ -25,16 +25,10 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.storage import inspection
 from imgproc_local.storage.accounts import END_ALL
 from imgproc_local.storage.database import QUERIES, SCHEMA, statements_from
-from imgproc_local.storage.inspection import (
-    DATABASE_FILE,
-    RESTORING,
-    file_problem,
-    filled_folders,
-    read_database,
-    referenced_files,
-)
+from imgproc_local.storage.inspection import DATABASE_FILE, RESTORING
 from imgproc_local.system.files import fsync_folder, hash_file
 from imgproc_local.system.folder_lock import require_folder
 
@@ -116,7 +110,7 @@ def _fill(archive: tarfile.TarFile, folder: Path, copy: Path, program: str, at: 
         wanted = _copy_database(folder / DATABASE_FILE, copy)
         left_out = {}
         for sha256, size_bytes in sorted(wanted.items() - files.items()):
-            problem = file_problem(folder, sha256, size_bytes, compare=True)
+            problem = inspection.file_problem(folder, sha256, size_bytes, compare=True)
             if problem is None:
                 name = f"files/{sha256[:2]}/{sha256}"
                 with (folder / name).open("rb") as content:
@@ -125,7 +119,7 @@ def _fill(archive: tarfile.TarFile, folder: Path, copy: Path, program: str, at: 
             else:
                 left_out[sha256] = problem
         # files that are not referenced any more were deleted with their jobs: copy the database without these jobs
-        if left_out.keys() <= read_database(folder / DATABASE_FILE, referenced_files).keys():
+        if left_out.keys() <= inspection.read_database(folder / DATABASE_FILE, inspection.referenced_files).keys():
             break
     with copy.open("rb") as content:
         _add(archive, DATABASE_FILE, content, copy.stat().st_size)
@@ -143,7 +137,6 @@ def _add(archive: tarfile.TarFile, name: str, content: IO[bytes], size_bytes: in
 
 def _copy_database(database: Path, copy: Path) -> dict[str, int]:
     """Copy the database as it is at one moment. Returns the files that its rows reference."""
-    copy.unlink(missing_ok=True)
 
     def vacuum(source: sqlite3.Connection) -> None:
         schema = int(source.execute("PRAGMA user_version").fetchone()[0])
@@ -157,17 +150,17 @@ def _copy_database(database: Path, copy: Path) -> dict[str, int]:
                 f"The data folder {database.parent} holds no job and no key: there is nothing to back up."
                 f" {_NAME_ANOTHER}"
             )
-        copy.unlink(missing_ok=True)  # `read_database` may call twice
+        copy.unlink(missing_ok=True)  # of an earlier call: `read_database` may call twice
         source.execute("VACUUM INTO ?", (str(copy),))
 
-    read_database(database, vacuum)
+    inspection.read_database(database, vacuum)
     with closing(sqlite3.connect(copy, isolation_level=None)) as target:
         target.row_factory = sqlite3.Row
         target.execute("PRAGMA secure_delete = ON")
         # contexts and records are private, and are stored only while their jobs wait in this folder
         target.execute("DELETE FROM contexts")
         target.execute("DELETE FROM records")
-        return referenced_files(target)
+        return inspection.referenced_files(target)
 
 
 # ---- restore ----
@@ -178,11 +171,9 @@ def require_empty(folder: Path) -> None:
 
     The files that a killed `restore` moved into place do not count.
     """
-    filled = set(filled_folders(folder)) - ({"files"} if (folder / RESTORING).is_dir() else set())
+    filled = set(inspection.filled_folders(folder)) - ({"files"} if (folder / RESTORING).is_dir() else set())
     if (folder / DATABASE_FILE).exists() or filled:
-        raise StorageFailed(
-            f"The data folder {folder} is not empty. Move it away first, or name another one with --data-dir."
-        )
+        raise StorageFailed(f"The data folder {folder} is not empty. Move it away, or name another with --data-dir.")
 
 
 def restore_backup(source: Path, folder: Path) -> tuple[Manifest, int]:
@@ -258,9 +249,7 @@ def _checked_manifest(path: Path, hashes: dict[str, str]) -> Manifest:
     except (FileNotFoundError, msgspec.MsgspecError) as error:
         raise _unusable("its manifest is missing or damaged") from error
     if manifest.format != _FORMAT or manifest.schema > SCHEMA:
-        raise StorageFailed(
-            f"The backup was written by a newer version ({manifest.program}); restore it with that one."
-        )
+        raise StorageFailed(f"The backup is of a newer version ({manifest.program}); restore it with that one.")
     expected = {f"files/{sha256[:2]}/{sha256}": sha256 for sha256 in manifest.files}
     found = {name: sha256 for name, sha256 in hashes.items() if name not in (_MANIFEST, _DIGEST)}
     if found != expected | {DATABASE_FILE: manifest.database_sha256}:
@@ -284,7 +273,7 @@ def _prepare_database(path: Path) -> tuple[set[str], int]:
         for name in END_ALL:
             rows.execute(QUERIES[name])
         rows.execute("COMMIT")
-        return set(referenced_files(rows)), int(rows.execute(QUERIES["count_keys_in_force"]).fetchone()[0])
+        return set(inspection.referenced_files(rows)), int(rows.execute(QUERIES["count_keys_in_force"]).fetchone()[0])
 
 
 def _unusable(reason: str) -> StorageFailed:

@@ -23,7 +23,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Literal
 
 from msgspec import Struct
@@ -79,18 +78,15 @@ class Incoming:
     def __enter__(self) -> Incoming:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
         self.path.unlink(missing_ok=True)
 
 
-class WorkerFile:
+class WorkerFile(Struct, frozen=True):
     """A result of a worker process, on the file system of the data folder. The caller deletes it if it isn't stored."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    path: Path
 
     def close(self) -> Blob:
         """Flush the content to the disk and return its address and size. Raises: StorageFailed, also for a link."""

@@ -208,6 +208,21 @@ class Database:
         async with self._lists, self.reading() as read:
             yield read
 
+    async def read_value(self, query: str, parameters: Parameters | None = None) -> Any:
+        """The value of one statement in `reading`."""
+        async with self.reading() as read:
+            return await read.value(query, parameters)
+
+    async def read_all(self, query: str, parameters: Parameters | None = None) -> list[Row]:
+        """The rows of one statement in `reading`."""
+        async with self.reading() as read:
+            return await read.all(query, parameters)
+
+    async def list_all(self, query: str, parameters: Parameters | None = None) -> list[Row]:
+        """The rows of one statement in `listing`."""
+        async with self.listing() as read:
+            return await read.all(query, parameters)
+
     async def close(self) -> None:
         for reader in self._readers:
             await reader.close()
@@ -240,13 +255,9 @@ def _translated_errors() -> Iterator[None]:
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.DataError):
         raise
     except sqlite3.Error as error:
-        raise StorageFailed(_message(error)) from error
-
-
-def _message(error: sqlite3.Error) -> str:
-    name = getattr(error, "sqlite_errorname", "") or type(error).__name__
-    unknown = f"SQLite reported {name}; nothing was stored."
-    return next((message for beginning, message in _MESSAGES.items() if name.startswith(beginning)), unknown)
+        name = getattr(error, "sqlite_errorname", "") or type(error).__name__
+        known = (message for beginning, message in _MESSAGES.items() if name.startswith(beginning))
+        raise StorageFailed(next(known, f"SQLite reported {name}; nothing was stored.")) from error
 
 
 def _create_private(path: Path) -> None:

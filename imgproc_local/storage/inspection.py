@@ -28,18 +28,14 @@ RESTORING = "restore.part"
 """The folder in a data folder into which a backup is unpacked; left behind only by a killed `restore`."""
 _MAX_PROBLEMS = 1000
 """The most problems of SQLite's own checks that are listed. All damaged files are listed."""
-_LOST_DATABASE = (
-    "Choose an empty folder with --data-dir. If the database was lost, move the folder away and `restore` a backup."
-)
-
-_Area = Literal["database", "credits", "files", "foreign"]
-"""The area `foreign` is files that belong to no job."""
 
 
 class Problem(Struct, frozen=True):
-    """`advice` is what to do about it where this is not the same for all problems of the area."""
+    """`advice` is what to do about it where this is not the same for all problems of the area. The area `foreign` is
+    files that belong to no job.
+    """
 
-    area: _Area
+    area: Literal["database", "credits", "files", "foreign"]
     detail: str
     advice: str | None = None
 
@@ -145,7 +141,7 @@ def read_database(path: Path, read: Callable[[sqlite3.Connection], T]) -> T:
 
 def _connect(path: Path, options: str) -> sqlite3.Connection:
     address = f"file:{quote(os.fsencode(path))}{options}"
-    connection = sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_MS / 1000)
+    connection = sqlite3.connect(address, BUSY_TIMEOUT_MS / 1000, uri=True)
     connection.row_factory = sqlite3.Row
     return connection
 
@@ -217,9 +213,11 @@ def content_problem(folder: Path) -> tuple[str, str] | None:
         if current_owner(folder) is not None:
             return f"A backup is being restored to the data folder {folder}.", "Wait until this has ended."
         return f"`restore` was interrupted in the data folder {folder}.", "Run it again."
-    taken = " and ".join(filled_folders(folder))
-    problem = (
+    if not (taken := " and ".join(filled_folders(folder))):
+        return None
+    return (
         f"The data folder {folder} has no database {DATABASE_FILE}, or an empty one, but {taken} with content, which"
-        " would be deleted."
+        " would be deleted.",
+        "Choose an empty folder with --data-dir. If the database was lost, move the folder away and `restore` a"
+        " backup.",
     )
-    return (problem, _LOST_DATABASE) if taken else None

@@ -21,8 +21,6 @@ from imgproc_local.storage.accounts import move_credits, project_of_plan, requir
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, Transaction, new_id, rfc3339
 
-_ABOVE_ALL_IDS = "~"
-"""Sorts after every ULID."""
 _READ_AT_ONCE = 500
 """Jobs that one statement reads at most; between two statements, other lists are read."""
 
@@ -89,8 +87,8 @@ async def read_job(tx: Transaction, job_id: str, account_id: str | None = None) 
 
 async def _read_jobs(tx: Transaction, job_ids: Sequence[str], account_id: str | None = None) -> list[Job]:
     """The jobs that exist, newest first; with `account_id`, only those of this account."""
-    parameters = {"ids": msgspec.json.encode(job_ids).decode(), "account_id": account_id}
-    return [_decode_job(row["job"]) for row in await tx.all("jobs_by_id", parameters)]
+    rows = await tx.all("jobs_by_id", {"ids": job_ids, "account_id": account_id})
+    return [_decode_job(row["job"]) for row in rows]
 
 
 class Jobs:
@@ -152,8 +150,7 @@ class Jobs:
 
     async def _require_room(self, tx: Transaction, account_id: str) -> None:
         """Raises: QueueFull, if the limit is reached and the account has unfinished jobs: each may have one."""
-        queue = await tx.one("queue_length", {"account_id": account_id})
-        assert queue is not None
+        queue = await tx.row("queue_length", {"account_id": account_id})
         if queue["total"] >= self._queue_limit and queue["own"]:
             raise QueueFull(self._queue_limit, "unfinished jobs")
 
@@ -181,13 +178,8 @@ class Jobs:
         self, account_id: str, limit: int, filters: JobFilters = _NO_FILTERS, before_id: str | None = None
     ) -> list[Job]:
         """At most `limit` jobs that match `filters`, newest first, older than `before_id` where it is given."""
-        parameters = {
-            **asdict(filters),
-            "statuses": msgspec.json.encode(filters.statuses or ()).decode(),
-            "account_id": account_id,
-            "before_id": before_id or _ABOVE_ALL_IDS,
-            "limit": limit,
-        }
+        parameters = asdict(filters) | {"statuses": filters.statuses or (), "account_id": account_id, "limit": limit}
+        parameters["before_id"] = before_id or "~"  # after every ULID
         async with self._database.listing() as read:
             ids = {row["id"] for query in _list_queries(filters) for row in await read.all(query, parameters)}
             return await _read_jobs(read, sorted(ids, reverse=True)[:limit], account_id)
@@ -203,15 +195,13 @@ class Jobs:
 
     async def ids_of_images(self, image_ids: Sequence[str], account_id: str) -> dict[str, str]:
         """The ids of the jobs of those images that the account has, by the id of the image."""
-        parameters = {"account_id": account_id, "image_ids": msgspec.json.encode(image_ids).decode()}
-        async with self._database.listing() as read:
-            return {row["image_id"]: row["id"] for row in await read.all("job_ids_of_images", parameters)}
+        rows = await self._database.list_all("job_ids_of_images", {"account_id": account_id, "image_ids": image_ids})
+        return {row["image_id"]: row["id"] for row in rows}
 
     async def finished_ids(self, account_id: str, project_id: str | None, limit: int) -> list[str]:
         """The ids of at most `limit` finished jobs of the account, or of one of its projects, oldest first."""
         parameters = {"account_id": account_id, "project_id": project_id, "limit": limit}
-        async with self._database.listing() as read:
-            return [row["id"] for row in await read.all("finished_job_ids", parameters)]
+        return [row["id"] for row in await self._database.list_all("finished_job_ids", parameters)]
 
     async def count(self, account_id: str) -> int:
         """The number of all jobs of the account."""
@@ -220,8 +210,7 @@ class Jobs:
 
     async def projects(self, account_id: str) -> list[Project]:
         """The projects of the account, by name."""
-        async with self._database.listing() as read:
-            rows = await read.all("list_projects", {"account_id": account_id})
+        rows = await self._database.list_all("list_projects", {"account_id": account_id})
         return [Project(row["id"], row["name"], row["pictures"]) for row in rows]
 
     # ---- changing ----
@@ -247,27 +236,23 @@ class Jobs:
         return files
 
     async def referenced_files(self) -> set[str]:
-        async with self._database.reading() as read:
-            return {row["sha256"] for row in await read.all("referenced_files")}
+        return {row["sha256"] for row in await self._database.list_all("referenced_files")}
 
     async def is_referenced(self, sha256: str) -> bool:
-        async with self._database.reading() as read:
-            return bool(await read.value("file_referenced", {"sha256": sha256}))
+        return bool(await self._database.read_value("file_referenced", {"sha256": sha256}))
 
     async def queue_depths(self) -> list[tuple[str, str, int]]:
         """The stages that wait or run: lane, state (`pending` or `running`), count."""
-        async with self._database.reading() as read:
-            return [(row["lane"], row["state"], row["stages"]) for row in await read.all("queue_depths")]
+        return [(row["lane"], row["state"], row["stages"]) for row in await self._database.read_all("queue_depths")]
 
     async def stored_bytes(self) -> int:
         """The size of all files that jobs reference; a file of several jobs counts once."""
-        async with self._database.reading() as read:
-            return int(await read.value("stored_bytes"))
+        return int(await self._database.read_value("stored_bytes"))
 
     async def check_writable(self) -> None:
         """Write to the database, to check that it can be written. Raises: StorageFailed."""
         async with self._database.transaction() as tx:
-            await tx.run("beat", {"at": tx.at})
+            await tx.run("beat")
 
 
 def _list_queries(filters: JobFilters) -> list[str]:
@@ -343,9 +328,7 @@ class Retention:
     async def removable(self, age: MaxAge) -> Removable:
         """What `remove` would remove now."""
         async with self._database.listing() as read:
-            row = await read.one("removable", age.limits(read.now))
-        assert row is not None
-        return Removable(*row)
+            return Removable(*await read.row("removable", age.limits(read.now)))
 
     async def remove(self, age: MaxAge) -> None:
         """Delete the jobs that are too old, and mark files of younger jobs as removed that are too old for them.
@@ -360,7 +343,7 @@ class Retention:
                     for column, (kind, statement) in _CHANGES.items():
                         if row[column]:
                             await tx.run("queue_files", {"job_id": row["id"], "kind": kind})
-                            await tx.run(statement, {"job_id": row["id"], "at": tx.at})
+                            await tx.run(statement, {"job_id": row["id"]})
             found = bool(rows)
 
     async def delete_files(self, blobs: Blobs) -> int:
@@ -370,8 +353,7 @@ class Retention:
         """
         count = 0
         while True:
-            async with self._database.reading() as read:
-                waiting = [row["sha256"] for row in await read.all("queued_removals", {"limit": _BATCH})]
+            waiting = [row["sha256"] for row in await self._database.read_all("queued_removals", {"limit": _BATCH})]
             if not waiting:
                 return count
             count += len(waiting)

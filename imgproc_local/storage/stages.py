@@ -29,9 +29,7 @@ from imgproc_local.storage.translations import insert_translation, store_regener
 
 MAX_ATTEMPTS = 3
 """A stage fails after the process has ended this many times while the stage was running."""
-_INTERRUPTED = (
-    f"Interrupted: the service ended {MAX_ATTEMPTS} times while it worked on this image. It is not tried again."
-)
+_INTERRUPTED = f"Interrupted: the service ended {MAX_ATTEMPTS} times while it worked on this image, and gives up on it."
 
 
 class ClaimedStage(Struct, frozen=True):

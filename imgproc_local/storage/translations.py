@@ -306,8 +306,7 @@ async def store_regenerated(tx: Transaction, request_id: int, new: Translation) 
 
 async def _words_of_person(tx: Transaction, text: Row) -> dict[str, str]:
     """The file name and the long description of `text` that a person wrote: they were changed without the alt text."""
-    changed = await tx.one("changed_by_person", dict(text))
-    assert changed is not None
+    changed = await tx.row("changed_by_person", dict(text))
     return {name: text[name] for name in ("seo_filename", "long_description") if changed[name]}
 
 

@@ -171,24 +171,23 @@ def lock_within(file: IO[bytes], wait_s: float) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def try_lock(file: IO[bytes]) -> bool:
-        """Lock `file` unless another open file of any process holds the lock. Returns whether it is locked now."""
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
+    def _lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
 else:
     import fcntl
 
-    def try_lock(file: IO[bytes]) -> bool:
-        """Lock `file` unless another open file of any process holds the lock. Returns whether it is locked now."""
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def try_lock(file: IO[bytes]) -> bool:
+    """Lock `file` unless another open file of any process holds the lock. Returns whether it is locked now."""
+    try:
+        _lock(file.fileno())
+    except OSError:
+        return False
+    return True
 
 
 def hash_file(path: Path) -> str:

@@ -34,16 +34,11 @@ def run_until_stopped(coroutine: Coroutine[Any, Any, _Result], check_stop: Check
 
     Raises: what the coroutine or `check_stop` raises.
     """
-    return asyncio.run(_until_stopped(coroutine, check_stop, poll_s))
 
-
-async def _until_stopped(coroutine: Coroutine[Any, Any, _Result], check_stop: CheckStop, poll_s: float) -> _Result:
-    task = asyncio.create_task(coroutine)
-    try:
+    async def run() -> _Result:
+        task = asyncio.create_task(coroutine)
         while not (await asyncio.wait({task}, timeout=poll_s))[0]:
-            check_stop()
+            check_stop()  # if it raises, `asyncio.run` cancels the task and waits for its end
         return task.result()
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+
+    return asyncio.run(run())
