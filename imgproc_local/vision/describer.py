@@ -37,12 +37,6 @@ class ReadLine(Struct, frozen=True, array_like=True):
     box: tuple[float, float, float, float]
     edge_share: float
 
-    @property
-    def area_share(self) -> float:
-        """The share of the picture's area that lies in the line."""
-        left, top, right, bottom = self.box
-        return (right - left) * (bottom - top)
-
 
 class TextInPicture(Struct, frozen=True):
     """The text that was read in the pixels of a picture, without uncertain lines.

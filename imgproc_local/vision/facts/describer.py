@@ -35,8 +35,13 @@ from imgproc_local.vision.text.words import shorten
 
 _PREFERRED_QUOTE_CHARS = 100
 """A quotation is shortened to this length if whole sentences can be omitted, and always if names follow it."""
+
 _UNSET_CLOCK_DATES = frozenset(("1904-01-01", "1970-01-01", "1980-01-01", "2000-01-01"))
 """The dates at which the clocks of cameras start. A picture has one of them if the clock was never set."""
+
+
+_Month = tuple[int, int]
+"""Year and month."""
 
 
 def describe_from_facts(
@@ -82,16 +87,14 @@ def is_image_of_readable_text(hints: Hints, language: str) -> bool:
     return may_be_in(text, language) and is_readable(text, language)
 
 
-def _capture_month(created: str | None, today: date) -> tuple[int, int] | None:
+def _capture_month(created: str | None, today: date) -> _Month | None:
     """Year and month of `created` (`YYYY-MM-DD`); None if it is missing, in the future or from a clock never set."""
     if not created or created in _UNSET_CLOCK_DATES or created > (today + timedelta(days=1)).isoformat():
         return None
     return int(created[:4]), int(created[5:7])
 
 
-def _describe_in_language(
-    language: str, hints: Hints, texts: PictureTexts, month: tuple[int, int] | None
-) -> Translation:
+def _describe_in_language(language: str, hints: Hints, texts: PictureTexts, month: _Month | None) -> Translation:
     """The alt text is an embedded text in `language`, else the text of an image of text, else the file name if it reads
     as a caption in `language`, else made from facts."""
     own_alt = next((entry for entry in texts.alt_texts if entry.language == language), None)
@@ -150,9 +153,7 @@ def _is_in(entry: LocalizedText, language: str) -> bool:
     return entry.language == language or (not entry.language and may_be_in(entry.text, language, is_likely=True))
 
 
-def _mentions(
-    language: str, texts: PictureTexts, capture_month: tuple[int, int] | None
-) -> tuple[Mentions, list[LocalizedText]]:
+def _mentions(language: str, texts: PictureTexts, month: _Month | None) -> tuple[Mentions, list[LocalizedText]]:
     """What a sentence in `language` may mention: quotations, keywords and names, none of them translated. Also those
     texts among them that are words of a language: the quotation, the keywords and the event.
 
@@ -180,9 +181,7 @@ def _mentions(
     if keywords := ", ".join((*leading_keywords, *labelled_keywords)):
         content.append(LocalizedText(keywords, keyword_language))
     # the first keyword begins the sentence; the others keep their case
-    leading_keywords = tuple(
-        word if index else capitalized(word, language) for index, word in enumerate(leading_keywords)
-    )
+    leading_keywords = (*(capitalized(word, language) for word in leading_keywords[:1]), *leading_keywords[1:])
     max_chars = _PREFERRED_QUOTE_CHARS if has_names else MAX_QUOTE_CHARS
     quote = quoted[0] if quoted else LocalizedText("", None)
     mentions = Mentions(
@@ -192,7 +191,7 @@ def _mentions(
         persons=texts.persons,
         places=texts.places,
         keywords=", ".join(labelled_keywords),
-        capture_month=capture_month,
+        capture_month=month,
     )
     return mentions, content
 
@@ -244,7 +243,7 @@ def with_function(texts: Sequence[Translation], hints: Hints) -> tuple[Translati
 # ---- file names
 
 
-def _file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int, int] | None) -> str:
+def _file_name(language: str, hints: Hints, texts: PictureTexts, month: _Month | None) -> str:
     """The slug for the new file name, with the most informative words first. It is never empty.
 
     Keywords are added to a name of fewer than five words; the kind of picture, the year and the project, in this order,
@@ -252,9 +251,7 @@ def _file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[in
     `month` is the year and month in which the picture was taken.
     """
     names = [*texts.persons, *(entry.text for entry in texts.events[:1]), *texts.places]
-    candidates = (
-        content_words(entry.text, language, entry.language) for entry in _content_texts(language, hints, texts)
-    )
+    candidates = (content_words(each.text, language, each.language) for each in _content_texts(language, hints, texts))
     words = next(filter(None, candidates), [])
     for name in names:
         _append_words(words, name, language)

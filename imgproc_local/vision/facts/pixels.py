@@ -72,9 +72,8 @@ def _is_smooth(picture: Image.Image) -> bool:
     """
     small = picture.resize((min(16, picture.width), min(16, picture.height)), Image.Resampling.BOX)
     laplacian = ImageFilter.Kernel((3, 3), (0, 1, 0, 1, -4, 1, 0, 1, 0), scale=1, offset=128)
-    bends = small.filter(laplacian).crop(
-        (1, 1, small.width - 1, small.height - 1)
-    )  # a filter leaves the margin as it is
+    # a filter leaves the margin as it is
+    bends = small.filter(laplacian).crop((1, 1, small.width - 1, small.height - 1))
     levels = _largest_channel(ImageChops.difference(bends, Image.new("RGB", bends.size, (128, 128, 128)))).histogram()
     return sum(levels[6:]) <= 0.15 * sum(levels)
 

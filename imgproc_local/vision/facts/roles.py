@@ -7,9 +7,7 @@ import re
 from imgproc_local.domain.result import RoleSuggestion, SuggestedRole
 from imgproc_local.vision.describer import Hints
 
-_LOGO_NAME = re.compile(
-    r"(?:(?<![A-Za-z])|(?=[A-Z]))(?i:logo|logotype|logotyp|logotipo|favicon|icon|wordmark)s?(?![a-z])"
-)
+_LOGO_NAME = re.compile(r"(?:(?<![A-Za-z])|(?=[A-Z]))(?i:logo(?:type?|tipo)?|(?:fav)?icon|wordmark)s?(?![a-z])")
 """A word of its own, also in a name like CompanyLogo.png."""
 
 

@@ -64,6 +64,7 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence
     extended = _localized(embedded.extended_description, camera)
     location = (embedded.sublocation, embedded.city or embedded.province, embedded.country)
     places = [human_text(place) for place in location if place]
+    persons = map(human_text, embedded.persons[:_MAX_ENTRIES])
     typed = filename_words(filename)
     return PictureTexts(
         alt_texts=with_assigned_languages(_localized(embedded.alt_text), languages),
@@ -75,10 +76,8 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence
         captions=captions + extended,
         keywords=_localized(embedded.keywords),
         events=_localized(embedded.event),
-        persons=tuple(
-            dict.fromkeys(name for person in embedded.persons[:_MAX_ENTRIES] if (name := human_text(person)))
-        ),
-        places=tuple(dict.fromkeys(place for place in places if place)),
+        persons=tuple(dict.fromkeys(filter(None, persons))),
+        places=tuple(dict.fromkeys(filter(None, places))),
         country=places[-1] if embedded.country else "",
         filename=typed,
         filename_captions=_filename_captions(typed, is_spaced=" " in filename.strip()),

@@ -139,8 +139,7 @@ class _LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def language_table(code: str) -> _LanguageTable:
     """The table of a supported language."""
-    file = resources.files(__package__).joinpath(f"{code}.toml")
-    return msgspec.toml.decode(file.read_bytes(), type=_LanguageTable)
+    return msgspec.toml.decode((resources.files(__package__) / f"{code}.toml").read_bytes(), type=_LanguageTable)
 
 
 def all_tables() -> tuple[_LanguageTable, ...]:

@@ -384,7 +384,4 @@ def _remarks(language: str, is_judged: bool) -> dict[str, re.Pattern[str]]:
         of_persons = rf"({traits})(?= (({adjectives}) ){{0,2}}({persons})(?![\w'-]))"
         kinds |= judgement.remarks | judgement.claims
         kinds[_TRAIT] = (*kinds[_TRAIT], of_persons)
-    return {
-        complaint: re.compile(rf"{before}(?:{'|'.join(parts)}){after}", re.IGNORECASE)
-        for complaint, parts in kinds.items()
-    }
+    return {complaint: re.compile(rf"(?i){before}(?:{'|'.join(parts)}){after}") for complaint, parts in kinds.items()}

@@ -35,26 +35,7 @@ from imgproc_local.vision.facts.describer import (
     with_function,
 )
 from imgproc_local.vision.facts.texts import LocalizedText, collect_texts, first_in_language
-from imgproc_local.vision.llm.checks import (
-    A_LIST,
-    SINGLE_WORD,
-    alt_text_problem,
-    clean_answer,
-    is_good_filename,
-    repeats_itself,
-)
-from imgproc_local.vision.llm.prompt import (
-    DRAFT_LANGUAGE,
-    FUNCTION_NOTE,
-    MAX_DRAFT_CHARS,
-    MAX_LONG_ANSWER_CHARS,
-    Answer,
-    draft_note,
-    language_prompt,
-    long_prompt,
-    parse_answer,
-    picture_notes,
-)
+from imgproc_local.vision.llm import checks, prompt
 from imgproc_local.vision.models.model import AnyModel, VisionModel
 from imgproc_local.vision.text.words import UNSPACED, shorten
 
@@ -175,12 +156,12 @@ class LlmDescriber:
         ]
         if not asked:
             return {}
-        notes = picture_notes(texts, hints.project_name, hints.context, hints.text_in_picture)
+        notes = prompt.picture_notes(texts, hints.project_name, hints.context, hints.text_in_picture)
         with self._lock:
             loaded = self._ensure_loaded(model, check_stop)
             answers = _Answers(loaded, hints, notes, check_stop)
             try:
-                loaded.prefill(image, notes, [language_prompt(language) for language in asked], check_stop)
+                loaded.prefill(image, notes, [prompt.language_prompt(language) for language in asked], check_stop)
                 answers.ask_all(asked, function or _english_first(texts.alt_texts))
                 if _says_more(hints) and answers.accepted:
                     answers.ask_in_full(texts.extended)
@@ -248,14 +229,14 @@ class _Answers:
         Raises: ModelUnusable; what `check_stop` raises.
         """
         if by_person:
-            draft = shorten(by_person.text, MAX_DRAFT_CHARS)
-            self._ask(languages, draft_note(replace(by_person, text=draft), by_person=True), draft)
+            draft = shorten(by_person.text, prompt.MAX_DRAFT_CHARS)
+            self._ask(languages, prompt.draft_note(replace(by_person, text=draft), by_person=True), draft)
             return
-        self._ask([DRAFT_LANGUAGE], "", "")
-        others = [language for language in languages if language != DRAFT_LANGUAGE]
+        self._ask([prompt.DRAFT_LANGUAGE], "", "")
+        others = [language for language in languages if language != prompt.DRAFT_LANGUAGE]
         if self.accepted and others:
-            draft = self.accepted[DRAFT_LANGUAGE].seo_alt_text
-            self._ask(others, draft_note(LocalizedText(draft, DRAFT_LANGUAGE)), draft)
+            draft = self.accepted[prompt.DRAFT_LANGUAGE].seo_alt_text
+            self._ask(others, prompt.draft_note(LocalizedText(draft, prompt.DRAFT_LANGUAGE)), draft)
 
     def ask_in_full(self, by_persons: Sequence[LocalizedText]) -> None:
         """Add long descriptions to the accepted answers: those that persons wrote and their translations, or else the
@@ -263,7 +244,7 @@ class _Answers:
 
         Raises: ModelUnusable; what `check_stop` raises.
         """
-        written = [*by_persons] or self._write_in_full([DRAFT_LANGUAGE], None)
+        written = [*by_persons] or self._write_in_full([prompt.DRAFT_LANGUAGE], None)
         others = [code for code in self.accepted if not first_in_language(written, code)]
         if others and (draft := _english_first(written)):
             written += self._write_in_full(others, draft)
@@ -273,34 +254,35 @@ class _Answers:
 
     def _write_in_full(self, languages: Sequence[str], draft: LocalizedText | None) -> list[LocalizedText]:
         """The usable long descriptions in `languages`."""
-        suffixes = [long_prompt(language, draft) for language in languages]
+        suffixes = [prompt.long_prompt(language, draft) for language in languages]
         generated = self._loaded.generate(suffixes, self._check_stop, in_full=True)
-        answers = zip(languages, (parse_answer(text, MAX_LONG_ANSWER_CHARS) for text in generated), strict=True)
+        parsed = (prompt.parse_answer(text, prompt.MAX_LONG_ANSWER_CHARS) for text in generated)
+        answers = zip(languages, parsed, strict=True)
         written = [LocalizedText(self._usable(answer.alt_text, code), code) for code, answer in answers if answer]
         return [each for each in written if each.text]
 
     def _usable(self, text: str, language: str) -> str:
         """The sentences of `text` that pass the checks of alt texts; "" if the first one does not."""
-        cleaned = [clean_answer(Answer("", each), language) for each in sentences(text)]
-        usable = [each.alt_text for each in cleaned if self._problem(each, language) in (None, A_LIST)]
+        cleaned = [checks.clean_answer(prompt.Answer("", each), language) for each in sentences(text)]
+        usable = [each.alt_text for each in cleaned if self._problem(each, language) in (None, checks.A_LIST)]
         joined = ("" if language in UNSPACED else " ").join(usable)
         begins_well = usable[:1] == [cleaned[0].alt_text]
-        return joined if begins_well and not repeats_itself(joined, language) else ""
+        return joined if begins_well and not checks.repeats_itself(joined, language) else ""
 
-    def _problem(self, answer: Answer, language: str, draft: str = "") -> str | None:
+    def _problem(self, answer: prompt.Answer, language: str, draft: str = "") -> str | None:
         read_text = self._hints.text_in_picture
-        return alt_text_problem(answer, language, notes=self._notes, read_text=read_text, draft=draft)
+        return checks.alt_text_problem(answer, language, notes=self._notes, read_text=read_text, draft=draft)
 
     def _ask(self, languages: Sequence[str], note: str, draft: str) -> None:
         """Ask in `languages`, and once more in those whose answer is refused. `note` begins each suffix; it has the
         `draft` to translate, if there is one.
         """
         if self._hints.has_function:
-            note = FUNCTION_NOTE.format(self._hints.role) + note
+            note = prompt.FUNCTION_NOTE.format(self._hints.role) + note
         refused = dict.fromkeys(languages, ("", ""))
         # the retry samples randomly, because greedy decoding tends to repeat the rejected answer
         for seed in (None, 1):
-            suffixes = [note + language_prompt(language, *why) for language, why in refused.items()]
+            suffixes = [note + prompt.language_prompt(language, *why) for language, why in refused.items()]
             generated = self._loaded.generate(suffixes, self._check_stop, seed)
             self.has_answered = True
             taken = {code: self._take(code, text, draft) for code, text in zip(refused, generated, strict=True)}
@@ -316,12 +298,12 @@ class _Answers:
 
         An answer whose file name only is refused is accepted, unless one was before.
         """
-        parsed = parse_answer(generated)
+        parsed = prompt.parse_answer(generated)
         if parsed is None:
             return "it had no complete alternative text", ""
-        answer = clean_answer(parsed, language)
+        answer = checks.clean_answer(parsed, language)
         complaint = self._problem(answer, language, draft)
-        if complaint and not (complaint == SINGLE_WORD and self._hints.has_function):
+        if complaint and not (complaint == checks.SINGLE_WORD and self._hints.has_function):
             return complaint, answer.alt_text
         name = _file_name(answer, language, self._hints)
         if name or language not in self.accepted:
@@ -342,7 +324,7 @@ def _says_more(hints: Hints) -> bool:
 
 def _english_first(texts: Sequence[LocalizedText]) -> LocalizedText | None:
     """The English one of `texts`, else the first."""
-    return next(iter(sorted(texts, key=lambda text: text.language != DRAFT_LANGUAGE)), None)
+    return next(iter(sorted(texts, key=lambda text: text.language != prompt.DRAFT_LANGUAGE)), None)
 
 
 def _name_and_version(model: AnyModel) -> str:
@@ -351,8 +333,8 @@ def _name_and_version(model: AnyModel) -> str:
     return f"{model.name}@{digest[:12]}" if digest else model.name
 
 
-def _file_name(answer: Answer, language: str, hints: Hints) -> str:
+def _file_name(answer: prompt.Answer, language: str, hints: Hints) -> str:
     """The slug for the file name of an answer. If its own one is unsuitable, it is made from the alt text."""
-    if is_good_filename(answer.filename, language, original_filename=hints.original_filename):
+    if checks.is_good_filename(answer.filename, language, original_filename=hints.original_filename):
         return make_slug(answer.filename.replace("-", " "), language, language)
     return slug_of_alt_text(answer.alt_text, language)

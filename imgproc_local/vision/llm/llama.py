@@ -213,9 +213,7 @@ class Llama:
                     f" this picture, the texts about it and the answer need {longest}."
                 )
             self._ensure_context(shared + sum(needed), _FIRST_LANGUAGE + len(suffixes))
-            first, *others = [
-                mtmd.mtmd_input_chunks_get(chunks, index) for index in range(mtmd.mtmd_input_chunks_size(chunks))
-            ]
+            first, *others = self._each(chunks)
             # llama.cpp aborts the process for a token that the vocabulary lacks
             if any(token < 0 for chunk in others for token in self._text_tokens(chunk)):
                 raise ModelUnusable(
@@ -295,19 +293,17 @@ class Llama:
                     self._llama.llama_memory_seq_rm(memory, sequence, -1, -1)
         return [self._text(tokens).decode("utf-8", "replace") for tokens in generated]
 
-    def _prefill_suffixes(
-        self, suffix_tokens: Sequence[Sequence[int]], common: int, sequences: range
-    ) -> list[_BatchItem]:
+    def _prefill_suffixes(self, suffixes: Sequence[Sequence[int]], common: int, sequences: range) -> list[_BatchItem]:
         """Process all suffixes, each in its sequence, up to their last tokens, which are returned. They share the first
         `common` tokens.
         """
         memory = self._llama.llama_get_memory(self._context)
         first, *others = sequences
         self._llama.llama_memory_seq_cp(memory, _PICTURE, first, -1, -1)
-        self._process(self._items(suffix_tokens[0], first)[:common])
+        self._process(self._items(suffixes[0], first)[:common])
         for sequence in others:
             self._llama.llama_memory_seq_cp(memory, first, sequence, -1, -1)
-        items = [self._items(tokens, sequence) for tokens, sequence in zip(suffix_tokens, sequences, strict=True)]
+        items = [self._items(tokens, sequence) for tokens, sequence in zip(suffixes, sequences, strict=True)]
         self._process([item for each in items for item in each[common:-1]])
         return [each[-1] for each in items]
 
@@ -333,11 +329,9 @@ class Llama:
 
     def _items(self, tokens: Sequence[int], sequence: int) -> list[_BatchItem]:
         """The tokens of a suffix, after the picture and its notes. Only the last one has an output."""
-        last = len(tokens) - 1
-        return [
-            _BatchItem(token, self._prefix_end + offset, sequence, output=offset == last)
-            for offset, token in enumerate(tokens)
-        ]
+        last = self._prefix_end + len(tokens) - 1
+        placed = enumerate(tokens, self._prefix_end)
+        return [_BatchItem(token, position, sequence, output=position == last) for position, token in placed]
 
     def _process(self, items: Sequence[_BatchItem]) -> None:
         """Process any number of tokens. Raises: ModelUnusable; what `check_stop` raises."""
@@ -419,10 +413,14 @@ class Llama:
     def _image_tokens(self, chunks: Any) -> int:
         """The number of tokens of all tiles of the picture."""
         mtmd = self.mtmd
-        each = [mtmd.mtmd_input_chunks_get(chunks, index) for index in range(mtmd.mtmd_input_chunks_size(chunks))]
         text = mtmd.MTMD_INPUT_CHUNK_TYPE_TEXT
-        tiles = [chunk for chunk in each if mtmd.mtmd_input_chunk_get_type(chunk) != text]
+        tiles = [chunk for chunk in self._each(chunks) if mtmd.mtmd_input_chunk_get_type(chunk) != text]
         return sum(mtmd.mtmd_input_chunk_get_n_tokens(tile) for tile in tiles)
+
+    def _each(self, chunks: Any) -> list[Any]:
+        """The chunks of a list."""
+        count = self.mtmd.mtmd_input_chunks_size(chunks)
+        return [self.mtmd.mtmd_input_chunks_get(chunks, index) for index in range(count)]
 
     @contextmanager
     def chunks(self, image: Pixels, notes: str) -> Iterator[Any]:
@@ -432,9 +430,8 @@ class Llama:
         """
         mtmd = self.mtmd
         assert len(image.rgb) == 3 * image.width_px * image.height_px, "rows have padding"
-        bitmap = mtmd.mtmd_bitmap_init(
-            image.width_px, image.height_px, (ctypes.c_uint8 * len(image.rgb)).from_buffer_copy(image.rgb)
-        )
+        rgb = (ctypes.c_uint8 * len(image.rgb)).from_buffer_copy(image.rgb)
+        bitmap = mtmd.mtmd_bitmap_init(image.width_px, image.height_px, rgb)
         chunks = mtmd.mtmd_input_chunks_init()
         text = (self._turn_start + INSTRUCTIONS + mtmd.mtmd_default_marker().decode() + notes).encode()
         prompt = mtmd.mtmd_input_text()

@@ -88,12 +88,7 @@ class _Program(Struct, frozen=True):
 
 PROGRAMS = {
     "ollama": _Program(
-        "Ollama",
-        "http://127.0.0.1:11434",
-        "Start Ollama, or run `ollama serve`",
-        "/api/tags",
-        "/api/chat",
-        "/api/show",
+        "Ollama", "http://127.0.0.1:11434", "Start Ollama, or run `ollama serve`", "/api/tags", "/api/chat", "/api/show"
     ),
     "lmstudio": _Program(
         "LM Studio",
@@ -224,9 +219,7 @@ class ModelServer:
         names = (name, f"{name}:latest")
         found = next((model for model in self._list(deadline_s, check_stop) if model.name in names), None)
         if found is None:
-            raise self._error(
-                f"has no model {name!r}", "`imgproc-local models list` shows its models that can see pictures."
-            )
+            raise self._error(f"has no model {name!r}", "`imgproc-local models list` shows those that see pictures.")
         model = self._details(found, deadline_s, check_stop)
         if model.in_cloud:
             raise self._error(
@@ -246,9 +239,8 @@ class ModelServer:
         # LM Studio may answer with another model that is loaded; an instance or a variant has a suffix
         # Source: lmstudio-ai/lmstudio-bug-tracker, issue 619
         if chat.model not in ("", model) and not chat.model.startswith((f"{model}:", f"{model}@")):
-            raise self._error(
-                f"answered with the model {_quote(chat.model)} instead of {model}", f"Load {model} in it."
-            )
+            what = f"answered with the model {_quote(chat.model)} instead of {model}"
+            raise self._error(what, f"Load {model} in it.")
         text, thoughts = message.text_and_thoughts
         if not text:
             raise self._error(
@@ -372,11 +364,7 @@ class LoadedLoopbackModel:
     """
 
     def __init__(
-        self,
-        model: LoopbackModel,
-        server: ModelServer,
-        picture_timeout_s: float,
-        check_stop: CheckStop = lambda: None,
+        self, model: LoopbackModel, server: ModelServer, picture_timeout_s: float, check_stop: CheckStop = lambda: None
     ) -> None:
         self.model = model
         self._server = server
@@ -446,13 +434,11 @@ class LoadedLoopbackModel:
             {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{self._picture}"}},
             {"type": "text", "text": after},
         ]
+        json_schema = {"name": "answer", "strict": True, "schema": schema}
         return {
             "model": model,
             "messages": [{"role": "user", "content": content}],
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "answer", "strict": True, "schema": schema},
-            },
+            "response_format": {"type": "json_schema", "json_schema": json_schema},
             "max_tokens": _MAX_ANSWER_TOKENS,
             "stream": False,
             # which of these two turns thinking off depends on the program and on the chat template of the model. LM

@@ -169,10 +169,6 @@ _THOUGHT = re.compile(
     re.IGNORECASE,
 )
 """How thoughts begin, which some programs send as if they were the answer, and other lines that are no alt text."""
-_MAX_ANSWER_CHARS = 10_000
-"""Only so much of what a program sends is read. A long description has a tenth of that."""
-_MIN_KEPT_BYTES = 40
-"""Complete sentences before a cut are kept if they have so many bytes: 40 Latin letters, or 14 Chinese ones."""
 
 
 def parse_answer(generated: str, max_chars: int = MAX_ALT_CHARS) -> Answer | None:
@@ -182,7 +178,7 @@ def parse_answer(generated: str, max_chars: int = MAX_ALT_CHARS) -> Answer | Non
     was cut off. Of a text that was cut off, or is too long, the complete sentences are kept. `filename` is "" if there
     is none.
     """
-    generated = generated[:_MAX_ANSWER_CHARS]
+    generated = generated[:10_000]  # a long description has a tenth of that
     string, name = _ALT_TEXT.search(generated), _FILENAME.search(generated)
     if string:
         answer = Answer(_unescaped(name[1]) if name and name[2] else "", _unescaped(string[1]))
@@ -203,7 +199,7 @@ def complete_sentences(text: str, max_chars: int) -> str:
     """The complete sentences at the beginning of `text`; "" if they say too little."""
     ends = [end for end in sentence_ends(text) if end <= max_chars]
     kept = text[: ends[-1]] if ends else ""
-    return kept if len(kept.encode()) >= _MIN_KEPT_BYTES else ""
+    return kept if len(kept.encode()) >= 40 else ""  # 40 Latin letters, or 14 Chinese ones
 
 
 def _unescaped(string: str) -> str:

@@ -161,10 +161,7 @@ def import_(
     # so that an incomplete or damaged model is rejected before it is copied, which takes long
     text, mmproj = _identify_pair([path for path in paths if path.name != MANIFEST_FILE])
     with models.locked(), models.staging_folder() as staged:
-        files = (
-            _copy(text, staged / TEXT_MODEL_FILE, progress),
-            _copy(mmproj, staged / MMPROJ_FILE, progress),
-        )
+        files = (_copy(text, staged / TEXT_MODEL_FILE, progress), _copy(mmproj, staged / MMPROJ_FILE, progress))
         manifest = _manifest(*files, supplied, options)
         models.require_not_installed(manifest.name)
         with translate_disk_errors(models.folder):

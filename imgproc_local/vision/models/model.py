@@ -79,9 +79,7 @@ AnyModel = VisionModel | LoopbackModel
 # ---- manifests and the catalogue
 
 _NAME_PATTERN = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
-_RESERVED = frozenset(
-    {"none", "ocr", "con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
-)
+_RESERVED = {"none", "ocr", "con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)}
 """Names that no model may have, also before a dot, as in "con.v2".
 
 They are "none", which selects no model, "ocr", which reads text in pictures, and the names of devices in Windows.
@@ -147,8 +145,7 @@ def read_catalogue() -> dict[str, Manifest]:
     """All models to download, by name."""
     from importlib.resources import files
 
-    text = (files(__package__) / "catalogue.toml").read_text(encoding="utf-8")
-    entries = msgspec.toml.decode(text, type=dict[str, Manifest])
+    entries = msgspec.toml.decode((files(__package__) / "catalogue.toml").read_bytes(), type=dict[str, Manifest])
     return {name: replace(entry, name=name) for name, entry in entries.items()}
 
 

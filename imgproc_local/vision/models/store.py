@@ -28,15 +28,7 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
-from imgproc_local.system.files import (
-    fsync_folder,
-    is_disk_full,
-    lock_within,
-    open_own_file,
-    path_inside,
-    read_own_json,
-    write_atomically,
-)
+from imgproc_local.system import files
 from imgproc_local.vision.models.model import (
     MANIFEST_FILE,
     MMPROJ_FILE,
@@ -108,11 +100,9 @@ class ModelStore:
         """The manifest of the model `name`. Raises: ModelUnusable, if it is not installed or is damaged."""
         if name not in self.names():
             raise ModelUnusable(f"The model {name!r} is not installed. Installed: {', '.join(self.names()) or 'none'}.")
-        manifest = read_own_json(self.folder / name / MANIFEST_FILE, Manifest)
+        manifest = files.read_own_json(self.folder / name / MANIFEST_FILE, Manifest)
         if manifest is None:
-            raise ModelUnusable(
-                f"The manifest of the model {name!r} is damaged. Remove the model and install it again."
-            )
+            raise ModelUnusable(f"The manifest of the model {name!r} is damaged. Remove the model and reinstall it.")
         return manifest
 
     def model(self, name: str) -> VisionModel:
@@ -136,7 +126,7 @@ class ModelStore:
         """The selected name: that of a model, `NO_MODEL`, or "" if nothing was selected yet. Raises: ModelUnusable."""
         if self._must_exist:
             self.names()
-        selection = read_own_json(self.folder / _SELECTION_FILE, _Selection)
+        selection = files.read_own_json(self.folder / _SELECTION_FILE, _Selection)
         return selection.name if selection else ""
 
     def any_model(self, name: str) -> AnyModel:
@@ -176,7 +166,7 @@ class ModelStore:
                 (self.folder / _SELECTION_FILE).unlink(missing_ok=True)
             removed = self.folder / f".removed-{secrets.token_hex(4)}"
             (self.folder / name).rename(removed)
-            fsync_folder(self.folder)
+            files.fsync_folder(self.folder)
             shutil.rmtree(removed)
 
     @contextmanager
@@ -187,12 +177,10 @@ class ModelStore:
         """
         with translate_disk_errors(self.folder):
             self._make_folder()
-            lock = open_own_file(self.folder / _LOCK_FILE, "ab")
+            lock = files.open_own_file(self.folder / _LOCK_FILE, "ab")
         with lock:
-            if not lock_within(lock, _LOCK_WAIT_S):
-                raise DataFolderBusy(
-                    f"Another command is installing or removing a model in {self.folder}. Wait until it has ended."
-                )
+            if not files.lock_within(lock, _LOCK_WAIT_S):
+                raise DataFolderBusy(f"Another command changes the models in {self.folder}. Wait until it has ended.")
             with translate_disk_errors(self.folder):
                 self._delete_leftovers()
             yield
@@ -200,7 +188,7 @@ class ModelStore:
     def partial(self, name: str) -> Path:
         """The folder of an unfinished download, which need not exist. Raises: StorageFailed, if it leads elsewhere."""
         with translate_disk_errors(self.folder):
-            return path_inside(self.folder, Path(PARTIAL_FOLDER, name, "file")).parent
+            return files.path_inside(self.folder, Path(PARTIAL_FOLDER, name, "file")).parent
 
     @contextmanager
     def staging_folder(self) -> Iterator[Path]:
@@ -216,18 +204,16 @@ class ModelStore:
     def publish(self, staged: Path, name: str) -> None:
         """Rename the complete folder `staged` to `name`. Raises: ModelUnusable, if that is taken; StorageFailed."""
         with translate_disk_errors(self.folder):
-            fsync_folder(staged)
+            files.fsync_folder(staged)
             self.require_not_installed(name)
             staged.rename(self.folder / name)
-            fsync_folder(self.folder)
+            files.fsync_folder(self.folder)
 
     def require_not_installed(self, name: str) -> None:
         """Raises: ModelUnusable, if the name is taken."""
         if (self.folder / name).exists():
             self._require_own(name)
-            raise ModelUnusable(
-                f"A model {name!r} is installed already. Remove it first, or import this one under another name."
-            )
+            raise ModelUnusable(f"A model {name!r} is installed already. Remove it, or give this one another name.")
 
     def _require_own(self, name: str) -> None:
         """Raises: ModelUnusable, if the folder of this name was not made by an installation."""
@@ -248,7 +234,7 @@ class ModelStore:
             shutil.rmtree(folder)
         for file in self.folder.glob(f"{PARTIAL_FOLDER}/*/*"):
             if time.time() - file.stat().st_mtime > 7 * 24 * 3600:
-                path_inside(self.folder, file.relative_to(self.folder)).unlink()
+                files.path_inside(self.folder, file.relative_to(self.folder)).unlink()
 
 
 # ---- files
@@ -256,7 +242,7 @@ class ModelStore:
 
 def write_json(path: Path, document: Any) -> None:
     """Write `document` as JSON, replacing the file atomically. Raises: OSError."""
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(document), indent=2))
+    files.write_atomically(path, msgspec.json.format(msgspec.json.encode(document), indent=2))
 
 
 def hash_file(path: Path, step: str, progress: Progress) -> str:
@@ -291,7 +277,7 @@ def translate_disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if is_disk_full(error):
+        if files.is_disk_full(error):
             raise StorageFailed(f"The disk that holds {folder} is full. {_DISK_ADVICE}") from error
         raise StorageFailed(f"The folder {folder} can't be used ({error.strerror}).") from error
 

@@ -109,7 +109,9 @@ def _is_read(line: ReadLine, min_confidence: float, is_drawn: bool) -> bool:
 
 
 def _area(lines: Sequence[ReadLine]) -> float:
-    return sum(line.area_share for line in lines)
+    """The share of the picture's area that lies in the lines."""
+    boxes = (line.box for line in lines)
+    return sum((right - left) * (bottom - top) for left, top, right, bottom in boxes)
 
 
 def _edge_share(lines: Sequence[ReadLine]) -> float:

@@ -79,7 +79,7 @@ class _Networks:
     def read(self, picture: Image.Image) -> list[ReadLine]:
         """The lines of text in an RGB picture, in reading order. A line that can't be read has a low confidence."""
         boxes = self._boxes(picture)
-        areas = [_area(box) for box in boxes]
+        areas = [math.prod(_sides(box)) for box in boxes]
         largest = sorted(range(len(boxes)), key=lambda index: -areas[index])[:_MAX_LINES]
         boxes = [boxes[index] for index in sorted(largest)]
         edges = _edge_shares(picture, boxes)
@@ -226,22 +226,15 @@ def _smallest_rectangle(x: _Ints, y: _Ints) -> _Box | None:
         return None
     margin = width * height * 1.6 / (2 * (width + height))
     cos, sin = math.cos(_ANGLES[best]), math.sin(_ANGLES[best])
-    horizontal = (left[best] - margin, right[best] + margin)
-    vertical = (top[best] - margin, bottom[best] + margin)
-    corners = ((0, 0), (1, 0), (1, 1), (0, 1))
-    return np.array(
-        [(cos * horizontal[i] - sin * vertical[j], sin * horizontal[i] + cos * vertical[j]) for i, j in corners]
-    )
+    across = left[best] - margin, right[best] + margin
+    down = top[best] - margin, bottom[best] + margin
+    corners = [(across[i], down[j]) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))]
+    return np.array([(cos * x - sin * y, sin * x + cos * y) for x, y in corners])
 
 
 def _sides(box: _Box) -> tuple[float, float]:
     """Width and height of a rectangle in pixels."""
     return float(np.linalg.norm(box[1] - box[0])), float(np.linalg.norm(box[3] - box[0]))
-
-
-def _area(box: _Box) -> float:
-    width, height = _sides(box)
-    return width * height
 
 
 def _upright_box(box: _Box, picture: Image.Image) -> tuple[float, float, float, float]:

@@ -33,9 +33,7 @@ from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.languages import all_tables, capitalized, is_about_a_picture, language_table, straight
 from imgproc_local.vision.text.encodings import has_lost_letters, with_repaired_letters
 
-_VOCABULARY: dict[str, str] = msgspec.toml.decode(
-    resources.files(__package__).joinpath("vocabulary.toml").read_bytes(), type=dict[str, str]
-)
+_VOCABULARY = msgspec.toml.decode((resources.files(__package__) / "vocabulary.toml").read_bytes(), type=dict[str, str])
 
 
 def _pattern(name: str) -> str:
@@ -155,9 +153,7 @@ _BRACKETS = re.compile(r"\s?[(\[（【]([^()\[\]（）【】]{1,160})[)\]）】]
 def _without_credits(line: str) -> str:
     """One line of a text without the sentences, and parts of sentences, that do not describe the picture."""
     line = _HASHTAGS.sub("", _SERVICE.sub(" ", _URL.sub(" ", line)).strip())
-    line = _BRACKETS.sub(
-        lambda found: "" if _is_credit(found[1].strip()) or _RIGHTS.search(found[1]) else found[0], line
-    )
+    line = _BRACKETS.sub(lambda part: "" if _is_credit(part[1].strip()) or _RIGHTS.search(part[1]) else part[0], line)
     label = _CAPTION_LABEL.match(line)
     parts = filter(None, map(_without_credit, sentences(line[label.end() :] if label else line)))
     return "".join(part if _UNSPACED.match(part) else f" {part}" for part in parts).strip()
@@ -211,10 +207,8 @@ _CLOSERS = re.compile(r"(?:の(?:写真|画像|イラスト)|的(?:图片|照片
 @cache
 def _openers() -> tuple[tuple[re.Pattern[str], str], ...]:
     """The openers that are removed, with their languages."""
-    tables = ((code, language_table(code)) for code in LANGUAGES)
-    return tuple(
-        (re.compile(opener, re.IGNORECASE), code) for code, table in tables for opener in table.removable_openers
-    )
+    openers = ((opener, code) for code in LANGUAGES for opener in language_table(code).removable_openers)
+    return tuple((re.compile(opener, re.IGNORECASE), code) for opener, code in openers)
 
 
 def _without_opener(text: str) -> str:
@@ -300,8 +294,8 @@ _CAMEL_CASE_PHRASE = re.compile(r"(?:[A-ZÀ-Þ][a-zà-ÿ]{1,20}){3,20}")
 """At least three words in CamelCase."""
 _LETTERS_AND_NUMBER = re.compile(r"(?i)(?=[a-z]{1,12}[1-9]|[a-z]{4,24}0)([a-z]+)(\d{1,4})([a-z]{0,2})")
 """A product, such as A380, or a word with a counter, such as harbour2 or harbour01."""
-_QUANTITY = re.compile(r"(?i)[1-9]\d{0,3}[a-z]{1,3}")
-"""A number with a unit or an ending, such as 50mm or 1960s."""
+_QUANTITY = re.compile(r"(?i)[1-9]\d{0,3}[a-z]{1,3}|[a-z]\d[a-z]")
+"""A number with a unit or an ending, such as 50mm or 1960s, or between two letters."""
 _MAX_PRODUCT_LETTERS = 3
 """The maximum number of letters in a product (A380, CO2). A number after a longer word is a counter,
 unless it is one of `_NUMBERED_WORDS`."""
@@ -426,9 +420,7 @@ def _product_or_word(token: str) -> list[str]:
             return [token]
         if len(letters) >= _MAX_PRODUCT_LETTERS:
             return [found[1]] if _is_word(found[1]) and not found[3] else []
-    if _QUANTITY.fullmatch(token) or re.fullmatch(r"(?i)[a-z]\d[a-z]", token):
-        return [token]
-    return []
+    return [token] if _QUANTITY.fullmatch(token) else []
 
 
 def _is_word(token: str) -> bool:
@@ -442,10 +434,8 @@ def _is_word(token: str) -> bool:
     if letters.isascii():
         no_vowel = not re.search("[aeiouy]", lower) and len(letters) > (4 if letters.isupper() else 3)
         all_hex = len(lower) >= 8 and re.fullmatch("[a-f]+", lower)
-        mixed_case = re.search("[a-z][A-Z]", letters) and not re.fullmatch(
-            "(Mc|Mac|De|Le|La|Van|i|e)[A-Z][a-z]+", letters
-        )
-        if no_vowel or all_hex or mixed_case or len(letters) > 24 or re.search("[bcdfghjklmnpqrstvwxz]{6}", lower):
+        mixed = re.search("[a-z][A-Z]", letters) and not re.fullmatch("(Ma?c|De|L[ea]|Van|[ie])[A-Z][a-z]+", letters)
+        if no_vowel or all_hex or mixed or len(letters) > 24 or re.search("[bcdfghjklmnpqrstvwxz]{6}", lower):
             return False
     return True
 

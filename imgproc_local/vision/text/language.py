@@ -90,7 +90,6 @@ _MARKS: dict[str, tuple[dict[str, str], ...]] = {
     ),
 }
 """Words and letters of the languages of a script. The languages of a group before have the marks of those after it."""
-_LETTERS_NOT_IN_ARABIC = re.compile("[پچژگکیےٹڈں]")
 
 
 def detect_language(text: str, least: float = _MIN_PROBABILITY) -> str | None:
@@ -168,7 +167,7 @@ def is_other_language(words: Sequence[str], language: str) -> bool:
         case "zh":
             return counts["kana"] > 2 or detect_language("".join(words)) == "zh-hant"
         case "ar":
-            return sum(bool(_LETTERS_NOT_IN_ARABIC.search(word)) for word in words) > 1
+            return sum(bool(re.search("[پچژگکیےٹڈں]", word)) for word in words) > 1  # Persian and Urdu letters
         case "hi":
             return detect_language(" ".join(words)) in ("mr", "ne")
     if scripts[0] not in _SCORED_SCRIPTS or len(words) < _MIN_WORDS:
@@ -293,9 +292,7 @@ def _min_probability(language: str, found: dict[str, float], ordinary: Sequence[
             return _MIN_PROBABILITY_AMONG_NAMES
         if own - others:
             return min(least, _MIN_PROBABILITY_WITH_FUNCTION_WORD)
-    related = (
-        minimum for group, minimum in _MIN_PROBABILITY_OF_RELATED.items() if {language, rival} <= {*group.split()}
-    )
+    related = (share for group, share in _MIN_PROBABILITY_OF_RELATED.items() if {language, rival} <= {*group.split()})
     return next(related, least)
 
 

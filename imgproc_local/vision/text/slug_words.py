@@ -25,11 +25,9 @@ end of a noun ("고양이", a cat), are not among them."""
 
 def content_words(text: str, language: str, text_language: str | None) -> list[str]:
     """The words of the slug of `text`, without function words of its language and of `language`."""
-    stop_words = _stop_words(language) | _stop_words(text_language or language)
+    omitted = _stop_words(language) | _stop_words(text_language or language)
     content = _PARTICLE.sub("", text)
-    content = re.sub(
-        r"(?<!\w)[^\W\d_]+(?!\w)", lambda word: "" if _is_stop_word(word, stop_words) else word[0], content
-    )
+    content = re.sub(r"(?<!\w)[^\W\d_]+(?!\w)", lambda word: "" if _is_stop_word(word, omitted) else word[0], content)
     words = slug_words(content, language, text_language, _romanised_stop_words(text, text_language or language))
     # an article may be part of a name: La Boca, Le Mans
     may_be_name = len(words) == 1 and not content.strip()[:1].islower()
