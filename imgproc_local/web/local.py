@@ -180,18 +180,15 @@ def _fields(key: ApiKey) -> Body:
     return {name: getattr(key, name) for name in _KEY_FIELDS}
 
 
-def _checked_name(requested: _NewKey) -> str:
+def _checked_name(sent: _NewKey) -> str:
     """The name, stripped and in NFC. Raises: InvalidRequest, also for a wrong rate limit."""
     errors: dict[str, list[str]] = {}
-    name = unicodedata.normalize("NFC", requested.name.strip())
+    name = unicodedata.normalize("NFC", sent.name.strip())
     if not 1 <= len(name) <= _MAX_NAME_CHARS or not name.isprintable():
-        errors["name"] = [
-            f"name must be 1 to {_MAX_NAME_CHARS} printable characters; received {requested.name[:40]!r}."
-        ]
-    if requested.rate_limit is not None and not 0 <= requested.rate_limit <= _MAX_RATE_LIMIT:
-        errors["rate_limit"] = [
-            f"rate_limit must be an integer from 0 (no limit) to {_MAX_RATE_LIMIT}; received {requested.rate_limit}."
-        ]
+        errors["name"] = [f"name must be 1 to {_MAX_NAME_CHARS} printable characters; received {sent.name[:40]!r}."]
+    if (limit := sent.rate_limit) is not None and not 0 <= limit <= _MAX_RATE_LIMIT:
+        problem = f"rate_limit must be an integer from 0 (no limit) to {_MAX_RATE_LIMIT}; received {limit}."
+        errors["rate_limit"] = [problem]
     if errors:
         raise InvalidRequest(errors)
     return name

@@ -9,7 +9,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from litestar import Request, delete, post
@@ -22,15 +22,12 @@ from imgproc_local.compose import Services, model_list, model_store
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, NotFound
 from imgproc_local.storage.accounts import audit
 from imgproc_local.system.piped_child import usable_memory_bytes
-from imgproc_local.vision.llm.listing import ModelRow
+from imgproc_local.vision.llm.listing import ModelRow, State
 from imgproc_local.vision.models.install import AIR_GAPPED
 from imgproc_local.vision.models.model import loopback_model
 from imgproc_local.vision.models.store import NO_MODEL
 from imgproc_local.vision.models.tasks import TaskProgress
 from imgproc_local.web.local import Body, get
-
-if TYPE_CHECKING:
-    from imgproc_local.vision.llm.listing import State
 
 T = TypeVar("T")
 

@@ -27,11 +27,6 @@ def photograph(width: int, height: int, seed: int, quality: int = 90) -> bytes:
     return buffer.getvalue()
 
 
-def photographs(count: int) -> list[bytes]:
-    """`count` JPEGs of about 1.4 megapixels."""
-    return [photograph(1440, 960, seed) for seed in range(count)]
-
-
 def with_comment(jpeg: bytes, text: str) -> bytes:
     """`jpeg` with a comment: the same picture, but a different file. Source: ITU-T T.81, B.2.4.5."""
     comment = text.encode()

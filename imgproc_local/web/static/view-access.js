@@ -20,19 +20,31 @@ export function AccessView({ app }) {
 
 const limitText = (limit) => limit === 0 ? "no limit" : `${counted(limit, "request")} per minute`;
 
+/** Ends what a person has agreed to end: its `path`, the question, and what is `told` afterwards. Then the heading has the focus. */
+const useEnding = (reload, heading) => useAction(async ({ path, told, ...question }) => {
+  if (!(await confirmed(question))) return;
+  await local("DELETE", path);
+  await reload();
+  announce(told);
+  document.getElementById(heading)?.focus();
+});
+
+/** An item of a list: its name with a mark, what is known of it, and its button. */
+const Entry = ({ name, mark, facts, children }) => html`
+  <li class="entry">
+    <div class="entry-head"><h4 dir="auto">${name}</h4>${mark}</div>
+    <dl class="facts">${Object.entries(facts).map(([term, value]) => html`<${Fact} key=${term} term=${term}>${value}</${Fact}>`)}</dl>
+    ${children}
+  </li>`;
+
 function Keys({ app }) {
   const { data, problem, reload } = useLoaded(() => local("GET", "/keys"));
   const [created, setCreated] = useState(null);
-  const action = useAction(async (key) => {
-    await local("DELETE", `/keys/${key.id}`);
-    await reload();
-    announce(`${key.name} was revoked.`);
-    document.getElementById("keys-title")?.focus();
+  const action = useEnding(reload, "keys-title");
+  const revoke = (key) => action.run({
+    path: `/keys/${key.id}`, told: `${key.name} was revoked.`, title: `Revoke “${key.name}”?`, yes: "Revoke",
+    text: "Programs that use this key will be refused. This can’t be undone.",
   });
-  const revoke = async (key) => {
-    const text = "Programs that use this key will be refused. This can’t be undone.";
-    if (await confirmed({ title: `Revoke “${key.name}”?`, text, yes: "Revoke" })) await action.run(key);
-  };
   const active = (data ?? []).filter((key) => !key.revoked_at);
   const revoked = (data ?? []).filter((key) => key.revoked_at);
   const row = (key) => html`<${Key} key=${key.id} item=${key} defaultLimit=${app.overview.rate_limit_per_minute} onRevoke=${() => revoke(key)} />`;
@@ -50,17 +62,11 @@ function Keys({ app }) {
 
 function Key({ item, defaultLimit, onRevoke }) {
   const limit = item.rate_limit === null ? `${limitText(defaultLimit)} (default)` : limitText(item.rate_limit);
+  const facts = { Account: item.account, Limit: limit, Created: dateTime(item.created_at), ...(item.revoked_at && { Revoked: dateTime(item.revoked_at) }) };
   return html`
-    <li class="entry">
-      <div class="entry-head"><h4 dir="auto">${item.name}</h4></div>
-      <dl class="facts">
-        <${Fact} term="Account">${item.account}</${Fact}>
-        <${Fact} term="Limit">${limit}</${Fact}>
-        <${Fact} term="Created">${dateTime(item.created_at)}</${Fact}>
-        ${item.revoked_at && html`<${Fact} term="Revoked">${dateTime(item.revoked_at)}</${Fact}>`}
-      </dl>
+    <${Entry} name=${item.name} facts=${facts}>
       ${!item.revoked_at && html`<button type="button" class="danger small" aria-label=${`Revoke ${item.name}`} onClick=${onRevoke}>Revoke</button>`}
-    </li>`;
+    </${Entry}>`;
 }
 
 function NewKey({ app, onCreated }) {
@@ -117,16 +123,13 @@ function browserName(userAgent) {
 
 function Sessions() {
   const { data, problem, reload } = useLoaded(() => local("GET", "/sessions"));
-  const endSession = useAction(async (session, name) => {
-    await local("DELETE", `/sessions/${session.id}`);
-    await reload();
-    announce(`${name} was signed out.`);
-    document.getElementById("sessions-title")?.focus();
-  });
-  const signOutOther = async (session) => {
+  const endSession = useEnding(reload, "sessions-title");
+  const signOutOther = (session) => {
     const name = browserName(session.browser);
-    const text = "That browser needs a new link to open this page again.";
-    if (await confirmed({ title: `Sign out ${name}?`, text, yes: "Sign out" })) await endSession.run(session, name);
+    return endSession.run({
+      path: `/sessions/${session.id}`, told: `${name} was signed out.`, title: `Sign out ${name}?`, yes: "Sign out",
+      text: "That browser needs a new link to open this page again.",
+    });
   };
   const signOut = useAction(async () => {
     await endOwnSession();
@@ -140,16 +143,12 @@ function Sessions() {
       <${Problem} text=${problem ?? endSession.problem ?? signOut.problem} />
       <ul class="entries sheet" aria-label="Signed-in browsers">
         ${sessions.map((session) => html`
-          <li key=${session.id} class="entry">
-            <div class="entry-head"><h4 dir="auto">${browserName(session.browser)}</h4>${session.current && html`<span class="tag good">this browser</span>`}</div>
-            <dl class="facts">
-              <${Fact} term="Signed in">${dateTime(session.created_at)}</${Fact}>
-              <${Fact} term="Until">${dateTime(session.expires_at)}</${Fact}>
-            </dl>
+          <${Entry} key=${session.id} name=${browserName(session.browser)} mark=${session.current && html`<span class="tag good">this browser</span>`}
+            facts=${{ "Signed in": dateTime(session.created_at), Until: dateTime(session.expires_at) }}>
             ${session.current
               ? html`<button type="button" class="small" disabled=${signOut.busy} onClick=${() => signOut.run()}>Sign out of this browser</button>`
               : html`<button type="button" class="danger small" aria-label=${`Sign out ${browserName(session.browser)}`} onClick=${() => signOutOther(session)}>Sign out</button>`}
-          </li>`)}
+          </${Entry}>`)}
       </ul>
     </section>`;
 }
