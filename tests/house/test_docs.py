@@ -43,7 +43,7 @@ SCRIPT = re.compile(r"(?<![\w./-])\w[\w/-]*\.(?:py|sql|sh|spec)\b")
 MODULE = re.compile(r"python -m (tests\.[\w.]+)")
 MENTION = re.compile(r"[\w./-]*\w\.md\b")
 CITATION = re.compile(r'(\w+)/README\.md, "([^"]+)"')
-ELSEWHERE = {"THIRD-PARTY-NOTICES.md", "gguf.md", "OLD.md"}
+ELSEWHERE = {"THIRD-PARTY-NOTICES.md", "gguf.md", "OLD.md", "errors.md", "USING_ADVANCED.md"}
 """Documents of other projects that this repository mentions, and one that a test invents."""
 
 
@@ -194,6 +194,11 @@ def test_paths_and_modules_in_documents_exist(document: Path) -> None:
     names = tuple(f"/{file.relative_to(ROOT).as_posix()}" for file in FILES)
     assert [name for name in SCRIPT.findall(code) if not any(path.endswith(f"/{name}") for path in names)] == []
     assert [name for name in MODULE.findall(code) if not (ROOT / f"{name.replace('.', '/')}.py").is_file()] == []
+
+
+def test_documents_run_pytest_so_that_it_prints_how_many_passed() -> None:
+    """The project's settings have one `-q`; with two, pytest prints no line of counts."""
+    assert [str(file) for file in DOCUMENTS if "pytest -q" in file.read_text(encoding="utf-8")] == []
 
 
 def test_every_slow_test_exists() -> None:
