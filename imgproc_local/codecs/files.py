@@ -23,15 +23,7 @@ from msgspec import Struct, structs
 from imgproc_local.codecs import animation, avif, gif, jpeg, jxl, png, webp
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
-from imgproc_local.codecs.picture.decode import (
-    as_browsers_show,
-    decode_complete,
-    evaluate,
-    in_eight_bits,
-    open_upright,
-    scaled,
-    to_srgb,
-)
+from imgproc_local.codecs.picture import decode
 from imgproc_local.codecs.picture.formats import FORMATS, require_writable
 from imgproc_local.codecs.picture.libvips import pyvips, translate_errors
 from imgproc_local.codecs.picture.source import (
@@ -241,19 +233,19 @@ def _decoded(source: Source) -> pyvips.Image | None:
     if info.frames > 1 or info.pixels >= search.LARGE_PIXELS:
         return None
 
-    def decode(fail_on: str) -> pyvips.Image:
-        return evaluate(open_upright(source.path, info, fail_on=fail_on), check_stop, "copy_memory")
+    def in_memory(fail_on: str) -> pyvips.Image:
+        return decode.evaluate(decode.open_upright(source.path, info, fail_on=fail_on), check_stop, "copy_memory")
 
-    return decode_complete(source.path, info, decode)
+    return decode.decode_complete(source.path, info, in_memory)
 
 
 def _has_transparency(copy: Source) -> bool:
     """Whether a pixel of a working copy, which is a PNG, is not opaque."""
     if not copy.info.has_alpha:
         return False
-    image = open_upright(copy.path, copy.info)
+    image = decode.open_upright(copy.path, copy.info)
     opaque = 65535 if image.format == "ushort" else 255
-    return bool(evaluate(image[image.bands - 1], copy.check_stop, "min") < opaque)
+    return bool(decode.evaluate(image[image.bands - 1], copy.check_stop, "min") < opaque)
 
 
 def _write_still(
@@ -264,26 +256,26 @@ def _write_still(
     kept_colours = info.colours if is_deep else None
 
     def write(fail_on: str) -> tuple[ImageInfo, bytes | None]:
-        image = decoded or open_upright(source.path, info, fail_on=fail_on)
+        image = decoded or decode.open_upright(source.path, info, fail_on=fail_on)
         profile = source.record.icc
         if image.interpretation == "cmyk":
-            image, profile = to_srgb(image), None
+            image, profile = decode.to_srgb(image), None
         elif info.format is Format.TIFF and not image.get_typeof("icc-profile-data"):
             # Lab and floating-point numbers are converted while they are decoded, and have no profile afterwards
             profile = None
         if size is not None:
-            image = scaled(image, size.factor)
+            image = decode.scaled(image, size.factor)
         if info.colours and not is_deep:
-            image, profile = as_browsers_show(image, info.colours)
+            image, profile = decode.as_browsers_show(image, info.colours)
             source.notes.update({Note.TONE_MAPPED} if info.colours.is_hdr else ())
         if not is_deep:
-            image = in_eight_bits(image)
-        evaluate(image, source.check_stop, "pngsave", os.fspath(file), **_PNG_OPTIONS)
+            image = decode.in_eight_bits(image)
+        decode.evaluate(image, source.check_stop, "pngsave", os.fspath(file), **_PNG_OPTIONS)
         bits = max(info.bits_per_sample, 10) if image.format == "ushort" else 8
         written = ImageInfo(Format.PNG, image.width, image.height, has_alpha=image.hasalpha(), bits_per_sample=bits)
         return structs.replace(written, colours=kept_colours), profile
 
-    written = decode_complete(source.path, info, write)
+    written = decode.decode_complete(source.path, info, write)
     if info.format is Format.PNG and png_container.has_own_colours(source.data) and kept_colours == info.colours:
         file.write_bytes(png_container.with_colours_of(file.read_bytes(), source.data))
     return written
@@ -292,7 +284,7 @@ def _write_still(
 def _write_animation(source: Source, size: ScaledSize, file: Path) -> ImageInfo:
     """Writes the scaled frames as lossless WebP. Returns its properties."""
     frames = animation.scaled_frames(source, size)
-    encoded = evaluate(frames, source.check_stop, "webpsave_buffer", lossless=True, effort=1, keep="none")
+    encoded = decode.evaluate(frames, source.check_stop, "webpsave_buffer", lossless=True, effort=1, keep="none")
     delays, has_alpha = frames.get("delay"), frames.hasalpha()
     file.write_bytes(webp_container.with_merged_frames_restored(encoded, delays, has_alpha=has_alpha))
     return structs.replace(

@@ -17,8 +17,6 @@ from typing import ParamSpec, TypeVar
 from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.codecs.metadata.blocks import Blocks as Blocks
 from imgproc_local.codecs.metadata.blocks import Data as Data
-from imgproc_local.codecs.metadata.blocks import TextBlock as TextBlock
-from imgproc_local.codecs.metadata.blocks import text_of as text_of
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import CodedColours
 from imgproc_local.domain.privacy import Removed

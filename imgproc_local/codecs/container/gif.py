@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Blocks, Data, TextBlock, bounded, kind_of_rest, text_of, unpack
-from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS
+from imgproc_local.codecs.container import Blocks, Data, bounded, kind_of_rest, unpack
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS, TextBlock, text_of
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.privacy import Removed
 

@@ -9,20 +9,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import (
-    Blocks,
-    Data,
-    TextBlock,
-    bounded,
-    colours_of_numbers,
-    inflate,
-    kind_of_rest,
-    text_of,
-    unpack,
-)
+from imgproc_local.codecs.container import Blocks, Data, bounded, colours_of_numbers, inflate, kind_of_rest, unpack
 from imgproc_local.codecs.container.gif import played_delay_ms
 from imgproc_local.codecs.metadata import iptc
-from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS, TextBlock, text_of
 from imgproc_local.codecs.metadata.removed import Kinds, kind_of
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import CodedColours

@@ -19,7 +19,7 @@ import logging
 import sys
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 
 from msgspec import Struct, structs
 
@@ -28,14 +28,7 @@ from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.jpeg import _requantize
 from imgproc_local.codecs.metadata.icc import rewritten
 from imgproc_local.codecs.metadata.record import blocks_for, read_record
-from imgproc_local.codecs.picture.decode import (
-    decode_complete,
-    evaluate,
-    open_upright,
-    scaled,
-    to_srgb,
-    to_srgb_if_visually_lossless,
-)
+from imgproc_local.codecs.picture import decode
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source, score_of, with_score
 from imgproc_local.codecs.quality import search
@@ -106,7 +99,7 @@ def candidates(source: Source) -> Iterator[bytes]:
         _check_complete(source)
     else:
         max_bytes = int(_MAX_SIZE_SHARE * len(clean))
-        encoded = decode_complete(source.path, info, lambda fail_on: _encoded(source, clean, max_bytes, fail_on))
+        encoded = decode.decode_complete(source.path, info, partial(_encoded, source, clean, max_bytes))
     orientation = 1
     if encoded is None or len(encoded) > _MUCH_SMALLER_SHARE * len(clean):
         # what was encoded here is packed already: only bytes that no scan needs can make it shorter
@@ -119,7 +112,7 @@ def candidates(source: Source) -> Iterator[bytes]:
 
 def converted(source: Source) -> bytes:
     """The picture of a working copy as JPEG; where no quality meets the target, at the highest one in 4:4:4."""
-    encoded = decode_complete(source.path, source.info, lambda fail_on: _encoded(source, None, sys.maxsize, fail_on))
+    encoded = decode.decode_complete(source.path, source.info, partial(_encoded, source, None, sys.maxsize))
     if encoded is not None:
         return encoded
     image, profile = _opened(source, "error")
@@ -134,9 +127,9 @@ def _encoded(source: Source, clean: bytes | None, max_bytes: int, fail_on: str) 
     """
     info, check_stop = source.info, source.check_stop
     opened, profile = _opened(source, fail_on)
-    image, original = evaluate(opened, check_stop, "copy_memory"), None
+    image, original = decode.evaluate(opened, check_stop, "copy_memory"), None
     if info.pixels < search.LARGE_PIXELS:
-        in_srgb, profile = to_srgb_if_visually_lossless(image, profile)
+        in_srgb, profile = decode.to_srgb_if_visually_lossless(image, profile)
         # chroma can be copied from the original only if its pixels were not converted
         if clean is not None and in_srgb is image and container.components(clean) == 3:
             original = _Requantizer(clean, check_stop, info.orientation)
@@ -154,8 +147,8 @@ def _encoded(source: Source, clean: bytes | None, max_bytes: int, fail_on: str) 
 
 
 def _opened(source: Source, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
-    image = open_upright(source.path, source.info, fail_on=fail_on)
-    return (to_srgb(image), None) if image.interpretation == "cmyk" else (image, source.record.icc)
+    image = decode.open_upright(source.path, source.info, fail_on=fail_on)
+    return (decode.to_srgb(image), None) if image.interpretation == "cmyk" else (image, source.record.icc)
 
 
 def _repacked(clean: bytes, check_stop: CheckStop, *, is_trusted: bool = False) -> bytes | None:
@@ -179,7 +172,7 @@ def _repacked(clean: bytes, check_stop: CheckStop, *, is_trusted: bool = False) 
 
 def _same_pixels(one: bytes, other: bytes, check_stop: CheckStop) -> bool:
     before, after = (pyvips.Image.jpegload_buffer(each, access="sequential") for each in (one, other))
-    return bool(evaluate(before != after, check_stop, "max") == 0)
+    return bool(decode.evaluate(before != after, check_stop, "max") == 0)
 
 
 def _check_complete(source: Source) -> None:
@@ -187,10 +180,11 @@ def _check_complete(source: Source) -> None:
     unrotated = structs.replace(source.info, orientation=1)
     shrink = 8 if min(unrotated.width_px, unrotated.height_px) >= 8 else 1
 
-    def decode(fail_on: str) -> None:
-        evaluate(open_upright(source.path, unrotated, shrink=shrink, fail_on=fail_on), source.check_stop, "avg")
+    def check(fail_on: str) -> None:
+        image = decode.open_upright(source.path, unrotated, shrink=shrink, fail_on=fail_on)
+        decode.evaluate(image, source.check_stop, "avg")
 
-    decode_complete(source.path, source.info, decode)
+    decode.decode_complete(source.path, source.info, check)
 
 
 def cleaned_gain_map(source: Source) -> bytes | None:
@@ -236,9 +230,9 @@ def _turned_and_scaled(gain_map: bytes, orientation: int, factor: float, check_s
     image = pyvips.Image.jpegload_buffer(gain_map, fail_on="error").copy()
     image.set_type(pyvips.GValue.gint_type, "orientation", orientation)
     image = image.autorot()
-    image = scaled(image, factor) if factor < 1 else image
+    image = decode.scaled(image, factor) if factor < 1 else image
     options = {"Q": _GAIN_MAP_QUALITY, "keep": "none", "subsample_mode": "off", "optimize_coding": True}
-    encoded = bytes(evaluate(image, check_stop, "jpegsave_buffer", **options))
+    encoded = bytes(decode.evaluate(image, check_stop, "jpegsave_buffer", **options))
     return _described(encoded, container.read_blocks(gain_map), gain_map)
 
 
@@ -259,7 +253,7 @@ class _Mozjpeg(Struct, frozen=True):
     def encode(self, quality: int, **extra: int) -> bytes:
         chroma = "off" if self.full_chroma else "on"
         options = _MOZJPEG | extra | {"Q": quality, "subsample_mode": chroma}
-        return bytes(evaluate(self.image, self.check_stop, "jpegsave_buffer", keep="none", **options))
+        return bytes(decode.evaluate(self.image, self.check_stop, "jpegsave_buffer", keep="none", **options))
 
     def decoded(self, encoded: bytes, _sample: Sample) -> pyvips.Image:
         return pyvips.Image.jpegload_buffer(encoded)
@@ -321,7 +315,7 @@ _Encoder = _Mozjpeg | _Requantizer
 def _finest(image: pyvips.Image, check_stop: CheckStop, *, full_chroma: bool) -> bytes:
     """The picture as a JPEG with quantisation steps of 1."""
     options = {"Q": 100, "subsample_mode": "off" if full_chroma else "on", "keep": "none"}
-    return bytes(evaluate(image, check_stop, "jpegsave_buffer", **options))
+    return bytes(decode.evaluate(image, check_stop, "jpegsave_buffer", **options))
 
 
 def _smallest(
