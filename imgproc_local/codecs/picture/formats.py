@@ -42,7 +42,7 @@ class Container(Protocol):
 class _FormatRow(Struct, frozen=True):
     """What a format is called and can do.
 
-    `name` is for people, `article` stands before it. `extensions[0]` is the one that the service writes. `loader` is
+    `name` is for people. `extensions[0]` is the one that the service writes. `loader` is
     libvips' operation, "" for HEIC and JPEG XL, which it can't decode. `with_xmp` replaces a file's XMP packet and
     nothing else; None for formats that are not written. `read_timing` gives the frames' delays in milliseconds and the
     number of plays (0 is endless); None for formats without animations and for AVIF and JPEG XL, whose animations can't
@@ -51,7 +51,6 @@ class _FormatRow(Struct, frozen=True):
     """
 
     name: str
-    article: str
     mime: str
     extensions: tuple[str, ...]
     container: Container
@@ -63,26 +62,17 @@ class _FormatRow(Struct, frozen=True):
 
 FORMATS: dict[Format, _FormatRow] = {
     Format.JPEG: _FormatRow(
-        "JPEG",
-        "a",
-        "image/jpeg",
-        ("jpg", "jpeg", "jpe", "jfif"),
-        jpeg,
-        "jpegload",
-        jpeg.with_xmp,
-        max_side_px=jpeg.MAX_SIDE_PX,
+        "JPEG", "image/jpeg", ("jpg", "jpeg", "jpe", "jfif"), jpeg, "jpegload", jpeg.with_xmp, None, jpeg.MAX_SIDE_PX
     ),
-    Format.PNG: _FormatRow("PNG", "a", "image/png", ("png",), png, "pngload", png.with_xmp, png.read_timing),
-    Format.GIF: _FormatRow("GIF", "a", "image/gif", ("gif",), gif, "gifload", gif.with_xmp, gif.read_timing),
+    Format.PNG: _FormatRow("PNG", "image/png", ("png",), png, "pngload", png.with_xmp, png.read_timing),
+    Format.GIF: _FormatRow("GIF", "image/gif", ("gif",), gif, "gifload", gif.with_xmp, gif.read_timing),
     Format.WEBP: _FormatRow(
-        "WebP", "a", "image/webp", ("webp",), webp, "webpload", webp.with_xmp, webp.read_timing, webp.MAX_SIDE_PX
+        "WebP", "image/webp", ("webp",), webp, "webpload", webp.with_xmp, webp.read_timing, webp.MAX_SIDE_PX
     ),
-    Format.AVIF: _FormatRow(
-        "AVIF", "an", "image/avif", ("avif",), avif, "heifload", avif.with_xmp, max_side_px=avif.MAX_SIDE_PX
-    ),
-    Format.TIFF: _FormatRow("TIFF", "a", "image/tiff", ("tif", "tiff"), tiff, "tiffload", None),
-    Format.JXL: _FormatRow("JPEG XL", "a", "image/jxl", ("jxl",), jxl, "", jxl.with_xmp),
-    Format.HEIC: _FormatRow("HEIC", "a", "image/heic", ("heic", "heif"), avif, "", None),
+    Format.AVIF: _FormatRow("AVIF", "image/avif", ("avif",), avif, "heifload", avif.with_xmp, None, avif.MAX_SIDE_PX),
+    Format.TIFF: _FormatRow("TIFF", "image/tiff", ("tif", "tiff"), tiff, "tiffload", None),
+    Format.JXL: _FormatRow("JPEG XL", "image/jxl", ("jxl",), jxl, "", jxl.with_xmp),
+    Format.HEIC: _FormatRow("HEIC", "image/heic", ("heic", "heif"), avif, "", None),
 }
 
 
@@ -116,14 +106,8 @@ HOW_TO_INSTALL_JXL = (
 )
 _HEIC_BRANDS = frozenset((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"))
 _CAMERA_RAW = "a camera raw file: export it as JPEG first"
-_OTHER_TYPES: tuple[tuple[int, bytes, str], ...] = (
-    (0, b"FUJIFILMCCD-RAW", _CAMERA_RAW),
-    (0, b"IIRO", _CAMERA_RAW),
-    (0, b"IIRS", _CAMERA_RAW),
-    (0, b"MMOR", _CAMERA_RAW),
-    (0, b"IIU\0", _CAMERA_RAW),
-    (0, b"FOVb", _CAMERA_RAW),
-    (0, b"\0MRM", _CAMERA_RAW),
+_OTHER_TYPES: tuple[tuple[int, bytes | tuple[bytes, ...], str], ...] = (
+    (0, (b"FUJIFILMCCD-RAW", b"IIRO", b"IIRS", b"MMOR", b"IIU\0", b"FOVb", b"\0MRM"), _CAMERA_RAW),
     (4, b"ftypcrx ", _CAMERA_RAW),
     (6, b"HEAPCCDR", _CAMERA_RAW),
     (8, b"CR\x02", _CAMERA_RAW),  # Canon's CR2, which begins like a TIFF
@@ -138,7 +122,7 @@ _OTHER_TYPES: tuple[tuple[int, bytes, str], ...] = (
     (0, b"qoif", "a QOI"),
     (0, b"RIFF", "a RIFF file other than WebP"),
 )
-"""Offset and bytes of types that are not accepted, and their names."""
+"""Offset and bytes of types that are not accepted, several where they have one name, and their names."""
 
 
 def detect(head: bytes, accepted: Sequence[Format] = EVERY_FORMAT) -> Format:
@@ -155,7 +139,7 @@ def detect(head: bytes, accepted: Sequence[Format] = EVERY_FORMAT) -> Format:
         return found
     *others, last = (FORMATS[each].name for each in accepted)
     expected = f"{', '.join(others)} or {last}" if others else last
-    received = f"{FORMATS[found].article} {FORMATS[found].name}" if found else _described(head)
+    received = f"{'an' if found is Format.AVIF else 'a'} {FORMATS[found].name}" if found else _described(head)
     raise UnsupportedImage(f"Expected a picture as {expected}, but got {received}.")
 
 
@@ -210,8 +194,8 @@ def _announced(head: bytes) -> Format | None:
 
 
 def _described(head: bytes) -> str:
-    for offset, signature, name in _OTHER_TYPES:
-        if head.startswith(signature, offset):
+    for offset, signatures, name in _OTHER_TYPES:
+        if head.startswith(signatures, offset):
             return name
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(b"<svg") or (start.startswith((b"<?xml", b"<!--", b"<!doctype svg")) and b"<svg" in start):
