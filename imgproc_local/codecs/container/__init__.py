@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from msgspec import Struct
+
 from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.codecs.metadata.blocks import Blocks as Blocks
 from imgproc_local.codecs.metadata.blocks import Data as Data
@@ -28,6 +30,14 @@ has a few thousand, and an animation two or three for each frame.
 
 _Arguments = ParamSpec("_Arguments")
 _Part = TypeVar("_Part")
+
+
+class Chunk(Struct, frozen=True):
+    """A part of a PNG or WebP: the payload is `data[payload:end]`; a checksum or padding to an even length follows."""
+
+    kind: bytes
+    payload: int
+    end: int
 
 
 def bounded(walk: Callable[_Arguments, Iterator[_Part]]) -> Callable[_Arguments, Iterator[_Part]]:

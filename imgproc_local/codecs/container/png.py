@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Blocks, Data, bounded, colours_of_numbers, inflate, kind_of_rest, unpack
+from imgproc_local.codecs.container import Blocks, Chunk, bounded, colours_of_numbers, inflate, kind_of_rest, unpack
 from imgproc_local.codecs.container.gif import played_delay_ms
 from imgproc_local.codecs.metadata import iptc
-from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS, TextBlock, text_of
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS, Data, TextBlock, text_of
 from imgproc_local.codecs.metadata.removed import Kinds, kind_of
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import CodedColours
@@ -48,16 +48,8 @@ _HEADER_END = 33
 """The signature and IHDR have this many bytes."""
 
 
-class _Chunk(Struct, frozen=True):
-    """The payload is `data[payload:end]`; the checksum follows."""
-
-    kind: bytes
-    payload: int
-    end: int
-
-
 @bounded
-def chunks(data: Data) -> Iterator[_Chunk]:
+def chunks(data: Data) -> Iterator[Chunk]:
     """The chunks in order, up to and including IEND. Raises: BrokenImage if the file ends before it."""
     if data[:8] != SIGNATURE:
         raise BrokenImage("The PNG does not begin with its signature.")
@@ -69,7 +61,7 @@ def chunks(data: Data) -> Iterator[_Chunk]:
         kind = data[at + 4 : at + 8]
         if at + 12 + length > len(data):
             raise BrokenImage(f"The PNG is cut off: it ends at byte {len(data)}, inside a chunk of {length} bytes.")
-        yield _Chunk(kind, at + 8, at + 8 + length)
+        yield Chunk(kind, at + 8, at + 8 + length)
         if kind == b"IEND":
             return
         at += 12 + length
@@ -141,7 +133,7 @@ def with_chunks(data: bytes, *added: bytes) -> bytes:
     return b"".join((data[:_HEADER_END], *added, data[_HEADER_END:]))
 
 
-def whole_chunk(data: Data, chunk: _Chunk) -> bytes:
+def whole_chunk(data: Data, chunk: Chunk) -> bytes:
     """A chunk with its length, kind and checksum."""
     return data[chunk.payload - 8 : chunk.end + 4]
 
@@ -256,7 +248,7 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     return as_file(*out)
 
 
-def _is_kept(chunk: _Chunk) -> bool:
+def _is_kept(chunk: Chunk) -> bool:
     """Whether `with_blocks` keeps a chunk. Decoders ignore others, or refuse the picture before it is cleaned."""
     return chunk.end - chunk.payload <= _PICTURE_CHUNKS.get(chunk.kind, -1)
 
@@ -316,7 +308,7 @@ DISPOSE_BACKGROUND, DISPOSE_PREVIOUS = 1, 2
 _BLEND_OVER = 1
 
 
-class _Frame(Struct, frozen=True):
+class _Frame(Struct):
     """A frame: its area in pixels, `dispose_op` as `disposal`, and the byte ranges of its compressed data.
 
     If `blend_over`, the frame is blended over the canvas; otherwise it replaces its area.
@@ -328,28 +320,25 @@ class _Frame(Struct, frozen=True):
     height: int
     disposal: int
     blend_over: bool
-    data_ranges: tuple[tuple[int, int], ...]
+    data_ranges: list[tuple[int, int]] = []
 
 
 def frames(data: Data) -> list[_Frame]:
     """The frames in order. Raises: BrokenImage if a frame has no data or lies outside the picture."""
     width, height = unpack(">II", data, 16, "header")
-    controls: list[tuple[int, ...]] = []
-    ranges: list[list[tuple[int, int]]] = []
+    found: list[_Frame] = []
     for chunk in chunks(data):
         if chunk.kind == b"fcTL":
-            controls.append(unpack(">IIIIHHBB", data, chunk.payload + 4, "frame header", chunk.end))
-            ranges.append([])
-        elif ranges and chunk.kind in (b"IDAT", b"fdAT"):
+            control = unpack(">IIIIHHBB", data, chunk.payload + 4, "frame header", chunk.end)
+            frame_width, frame_height, left, top, _, _, disposal, blend = control
+            found.append(_Frame(left, top, frame_width, frame_height, disposal, blend == _BLEND_OVER))
+        elif found and chunk.kind in (b"IDAT", b"fdAT"):
             # fdAT begins with a sequence number; an IDAT before the first fcTL is no frame
-            ranges[-1].append((chunk.payload + (4 if chunk.kind == b"fdAT" else 0), chunk.end))
-    found = []
-    for control, data_ranges in zip(controls, ranges, strict=True):
-        frame_width, frame_height, left, top, _, _, disposal, blend = control
-        outside = left + frame_width > width or top + frame_height > height
-        if not frame_width or not frame_height or outside or not data_ranges:
+            found[-1].data_ranges.append((chunk.payload + (4 if chunk.kind == b"fdAT" else 0), chunk.end))
+    for each in found:
+        is_outside = each.left + each.width > width or each.top + each.height > height
+        if not (each.width and each.height and each.data_ranges) or is_outside:
             raise BrokenImage("The APNG is damaged: a frame has no data, or lies outside the picture.")
-        found.append(_Frame(left, top, frame_width, frame_height, disposal, blend == _BLEND_OVER, tuple(data_ranges)))
     return found
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
-
-from imgproc_local.codecs.container import Blocks, Data, bounded, kind_of_rest, unpack
+from imgproc_local.codecs.container import Blocks, Chunk, Data, bounded, kind_of_rest, unpack
 from imgproc_local.codecs.container.gif import played_delay_ms
 from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
@@ -23,16 +21,8 @@ _KEPT, _WRITTEN_ANEW = (b"ANIM", b"ANMF", *_PICTURE_DATA), (b"VP8X", b"ICCP", b"
 """What `with_blocks` copies, except unknown chunks in frames, and what it writes from the blocks."""
 
 
-class _Chunk(Struct, frozen=True):
-    """The payload is `data[payload:end]`; the file pads it to an even length."""
-
-    kind: bytes
-    payload: int
-    end: int
-
-
 @bounded
-def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[_Chunk]:
+def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chunk]:
     """The chunks of the file in order, or with `end` those of the frame data from `start` to `end`.
 
     Raises: BrokenImage if the file is shorter than its header says.
@@ -49,7 +39,7 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[_Chu
         kind, length = _CHUNK_HEADER.unpack_from(data, offset)
         if offset + 8 + length > end:
             raise BrokenImage("The WebP is damaged: a chunk ends after what holds it.")
-        yield _Chunk(kind, offset + 8, offset + 8 + length)
+        yield Chunk(kind, offset + 8, offset + 8 + length)
         offset += 8 + length + length % 2
 
 
@@ -58,7 +48,7 @@ def _u24(data: Data, offset: int, end: int) -> int:
     return low | high << 16
 
 
-def _bitstream_header(data: Data, chunk: _Chunk) -> tuple[int, int, bool]:
+def _bitstream_header(data: Data, chunk: Chunk) -> tuple[int, int, bool]:
     """Width, height and whether there is alpha, from a VP8 or VP8L chunk."""
     if chunk.kind == b"VP8L":
         signature, bits = unpack("<BI", data, chunk.payload, "picture data", chunk.end)
@@ -188,7 +178,7 @@ def _extended_header(width_px: int, height_px: int, flags: int) -> bytes:
     return _chunk(b"VP8X", bytes((flags, 0, 0, 0)) + size)
 
 
-def _cleaned_frame(data: Data, chunk: _Chunk) -> bytes:
+def _cleaned_frame(data: Data, chunk: Chunk) -> bytes:
     """The payload of an ANMF chunk, without the unknown chunks in it."""
     inner = [part for part in chunks(data, chunk.payload + 16, chunk.end) if part.kind in _PICTURE_DATA]
     parts = [_chunk(part.kind, data[part.payload : part.end]) for part in inner]
