@@ -20,7 +20,7 @@ from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.container import avif_writer
 from imgproc_local.codecs.picture import decode
-from imgproc_local.codecs.picture.libvips import of_samples, pyvips
+from imgproc_local.codecs.picture.libvips import of_samples, pyvips, with_profile
 from imgproc_local.codecs.picture.source import Source, with_score
 from imgproc_local.codecs.quality import search
 from imgproc_local.codecs.quality.score import Sample
@@ -257,10 +257,7 @@ def _by_libvips(image: pyvips.Image, profile: bytes | None, check_stop: CheckSto
     if image.format == "uchar" and options["bitdepth"] > 8:
         # white as 65535: libvips would shift 8 bits into 10, and viewers show its white as 254
         image = (image * 257).cast("ushort").copy(interpretation="grey16" if image.bands < 3 else "rgb16")
-    image = image.copy()
-    if profile:
-        image.set_type(pyvips.GValue.blob_type, "icc-profile-data", profile)
-    keep = "icc" if profile else "none"
+    image, keep = with_profile(image, profile), "icc" if profile else "none"
     return bytes(decode.evaluate(image, check_stop, "heifsave_buffer", compression="av1", keep=keep, **options))
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import gif as container
-from imgproc_local.codecs.picture.decode import evaluate, open_upright
+from imgproc_local.codecs.picture.decode import evaluate, open_upright, rgba
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.quality.search import LARGE_PIXELS
@@ -97,14 +97,6 @@ def _error(old: pyvips.Image, new: pyvips.Image, check_stop: CheckStop) -> tuple
     """The largest and the mean difference over all frames, ignoring the colours of transparent pixels."""
     if (old.width, old.height) != (new.width, new.height):
         return 255.0, 255.0
-    old, new = (_without_hidden_colours(each) for each in (old, new))
-    statistics = evaluate((old - new).abs().cast("uchar"), check_stop, "stats")
+    statistics = evaluate((rgba(old) - rgba(new)).abs().cast("uchar"), check_stop, "stats")
     # row 0 has the statistics of all bands together: minimum, maximum, sum, sum of squares, mean
     return statistics(1, 0)[0], statistics(4, 0)[0]
-
-
-def _without_hidden_colours(image: pyvips.Image) -> pyvips.Image:
-    """RGBA with the colours of transparent pixels set to 0; a GIF's alpha is 0 or 255."""
-    image = image.colourspace("srgb") if image.bands < 3 else image
-    image = image if image.hasalpha() else image.bandjoin(255)
-    return (image[0:3] & image[3]).bandjoin(image[3])

@@ -29,7 +29,7 @@ from imgproc_local.codecs.jpeg import _requantize
 from imgproc_local.codecs.metadata.icc import rewritten
 from imgproc_local.codecs.metadata.record import blocks_for, read_record
 from imgproc_local.codecs.picture import decode
-from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.libvips import pyvips, upright
 from imgproc_local.codecs.picture.source import Source, score_of, with_score
 from imgproc_local.codecs.quality import search
 from imgproc_local.codecs.quality.score import TILES, WHOLE, Sample, score
@@ -227,9 +227,7 @@ def with_gain_map(
 
 def _turned_and_scaled(gain_map: bytes, orientation: int, factor: float, check_stop: CheckStop) -> bytes:
     """A cleaned gain map, upright as a picture of this orientation, and scaled by `factor`."""
-    image = pyvips.Image.jpegload_buffer(gain_map, fail_on="error").copy()
-    image.set_type(pyvips.GValue.gint_type, "orientation", orientation)
-    image = image.autorot()
+    image = upright(pyvips.Image.jpegload_buffer(gain_map, fail_on="error"), orientation)
     image = decode.scaled(image, factor) if factor < 1 else image
     options = {"Q": _GAIN_MAP_QUALITY, "keep": "none", "subsample_mode": "off", "optimize_coding": True}
     encoded = bytes(decode.evaluate(image, check_stop, "jpegsave_buffer", **options))

@@ -24,7 +24,7 @@ from imgproc_local.codecs.container import SDR_TRANSFERS
 from imgproc_local.codecs.metadata.icc import colour_space, is_wide, rewritten
 from imgproc_local.codecs.picture import other_decoders
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.codecs.picture.libvips import pyvips, translate_errors
+from imgproc_local.codecs.picture.libvips import pyvips, translate_errors, upright, with_profile
 from imgproc_local.domain.errors import CheckStop, StageFailed
 from imgproc_local.domain.image import CodedColours, Format, ImageInfo, Pixels
 
@@ -91,11 +91,7 @@ def open_upright(
         return image  # libheif has applied the orientation
     if info.format is Format.TIFF:
         image = to_common_samples(image, info)
-    if info.orientation != 1 and not all_frames:
-        image = image.copy()
-        image.set_type(pyvips.GValue.gint_type, "orientation", info.orientation)
-        return image.autorot()
-    return image
+    return image if info.orientation == 1 or all_frames else upright(image, info.orientation)
 
 
 def decode_complete(path: Path, info: ImageInfo, decode: Callable[[str], _T]) -> _T:
@@ -230,19 +226,19 @@ def without_alpha(image: pyvips.Image) -> pyvips.Image:
     return image.extract_band(0, n=image.bands - 1) if image.hasalpha() else image
 
 
+def rgba(image: pyvips.Image) -> pyvips.Image:
+    """A picture of 8 bits, grey or RGB, as RGBA; fully transparent pixels are black."""
+    image = image if image.bands > 2 else image.colourspace("srgb")
+    return (image[3] == 0).ifthenelse(0, image) if image.hasalpha() else image.bandjoin(255)
+
+
 def to_srgb_through(image: pyvips.Image, profile: Profile | None) -> pyvips.Image:
     """A picture of 8 bits, or of coded colours, converted through its profile, in memory; itself without one."""
     if profile is None:
         return image
     if isinstance(profile, CodedColours):
         return to_srgb(as_browsers_show(image, profile)[0]).copy_memory()
-    return to_srgb(_with_profile(image, profile)).copy_memory()
-
-
-def _with_profile(image: pyvips.Image, profile: bytes) -> pyvips.Image:
-    image = image.copy()
-    image.set_type(pyvips.GValue.blob_type, "icc-profile-data", profile)
-    return image
+    return to_srgb(with_profile(image, profile)).copy_memory()
 
 
 # ---- colours that numbers define
@@ -293,7 +289,7 @@ def as_browsers_show(image: pyvips.Image, colours: CodedColours) -> tuple[pyvips
     light = light.recomb(space.matrixinvert()).copy(interpretation="scrgb")
     shown = light.colourspace("rgb16" if is_deep else "srgb")
     shown = shown.bandjoin(alpha) if alpha else shown
-    return _with_profile(shown, profile) if profile else shown, profile
+    return with_profile(shown, profile), profile
 
 
 def _is_known(colours: CodedColours) -> bool:

@@ -23,7 +23,7 @@ os.environ.setdefault("VIPS_WARNING", "0")  # no warnings on standard error: wha
 
 import pyvips
 
-__all__ = ["of_samples", "pyvips", "translate", "translate_errors"]
+__all__ = ["of_samples", "pyvips", "translate", "translate_errors", "upright", "with_profile"]
 
 # A Python log handler can be called inside itself, when the garbage collector frees an image there and libvips logs a
 # message about it; GLib then ends the process.
@@ -32,10 +32,31 @@ pyvips.cache_set_max(0)
 pyvips.block_untrusted_set(True)
 
 
-def of_samples(samples: bytes | bytearray, width: int, height: int, bands: int) -> pyvips.Image:
-    """A picture in memory of 8-bit samples, row by row without padding: grey or, of three bands and more, sRGB."""
-    image = pyvips.Image.new_from_memory(samples, width, height, bands, "uchar")
-    return image.copy(interpretation="b-w" if bands < 3 else "srgb")
+def of_samples(
+    samples: bytes | bytearray, width: int, height: int, bands: int, *, is_deep: bool = False
+) -> pyvips.Image:
+    """A picture in memory of samples of 8 bits, or 16 if it `is_deep`, row by row without padding: grey or, of three
+    bands and more, RGB.
+    """
+    image = pyvips.Image.new_from_memory(samples, width, height, bands, "ushort" if is_deep else "uchar")
+    spaces = ("grey16", "rgb16") if is_deep else ("b-w", "srgb")
+    return image.copy(interpretation=spaces[bands >= 3])
+
+
+def with_profile(image: pyvips.Image, profile: bytes | None) -> pyvips.Image:
+    """The picture with this profile embedded; the picture itself without one."""
+    if not profile:
+        return image
+    image = image.copy()
+    image.set_type(pyvips.GValue.blob_type, "icc-profile-data", profile)
+    return image
+
+
+def upright(image: pyvips.Image, orientation: int) -> pyvips.Image:
+    """A picture stored with this EXIF orientation, as it is displayed."""
+    image = image.copy()
+    image.set_type(pyvips.GValue.gint_type, "orientation", orientation)
+    return image.autorot()
 
 
 # ---- errors ----

@@ -17,7 +17,7 @@ from typing import Any
 from imgproc_local.codecs.container import Data, jxl
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.picture.formats import HOW_TO_INSTALL_JXL
-from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.libvips import of_samples, pyvips, with_profile
 from imgproc_local.domain.errors import BrokenImage, UnsupportedImage
 from imgproc_local.domain.image import HDR_TRANSFERS, Format, ImageInfo
 
@@ -54,21 +54,10 @@ def open_heic(path: Path) -> pyvips.Image:
     row_bytes = width * bands * (2 if depth else 1)
     if stride != row_bytes:
         rows = b"".join(rows[at : at + row_bytes] for at in range(0, stride * height, stride))
-    image = _of_samples(rows, width, height, bands, picture.info.get("icc_profile"), is_deep=bool(depth))
+    image = of_samples(rows, width, height, bands, is_deep=bool(depth))
+    image = with_profile(image, picture.info.get("icc_profile"))
     if picture.premultiplied_alpha:
         image = image.unpremultiply().rint().cast(image.format)
-    return image
-
-
-def _of_samples(
-    samples: bytes, width: int, height: int, bands: int, profile: bytes | None, *, is_deep: bool
-) -> pyvips.Image:
-    """A picture in memory, of 16 bits if it `is_deep`, grey if it has fewer than three bands."""
-    image = pyvips.Image.new_from_memory(samples, width, height, bands, "ushort" if is_deep else "uchar")
-    spaces = ("grey16", "rgb16") if is_deep else ("b-w", "srgb")
-    image = image.copy(interpretation=spaces[0] if bands < 3 else spaces[1])
-    if profile:
-        image.set_type(pyvips.GValue.blob_type, "icc-profile-data", profile)
     return image
 
 
@@ -139,7 +128,7 @@ def open_jxl(path: Path) -> pyvips.Image:
     profile = kept_profile(pyvips.Image.profile_load("p3") if is_p3 else metadata.get("icc"))
     if profile and cicp_transfer(profile) in HDR_TRANSFERS:
         raise UnsupportedImage("Expected a JPEG XL of standard dynamic range, but got HDR (PQ or HLG).")
-    image = _of_samples(bytes(samples), *size, profile, is_deep=False)
+    image = with_profile(of_samples(bytes(samples), *size), profile)
     return image.icc_transform("srgb", embedded=True, intent="perceptual", depth=8) if profile else image
 
 

@@ -24,7 +24,7 @@ from PIL import Image
 
 from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import png as container
-from imgproc_local.codecs.picture.decode import Profile, evaluate, to_srgb_through, without_alpha
+from imgproc_local.codecs.picture.decode import Profile, evaluate, rgba, to_srgb_through, without_alpha
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality.score import TILES, Sample, score
 from imgproc_local.codecs.quality.search import Limits, QualityScale, Tolerance, search
@@ -181,7 +181,7 @@ def smallest_palette(
     if whole is None:
         return None
     picture, reached = whole
-    exact = bool((_rgba(image) - picture.shown()).abs().max() == 0)
+    exact = bool((rgba(image) - picture.shown()).abs().max() == 0)
     return Result(picture, exact, None if exact else reached)
 
 
@@ -233,7 +233,7 @@ def _large_area_colours(image: pyvips.Image) -> list[bytes]:
     Of large pictures, about 250,000 pixels are counted.
     """
     step = max(1, int((image.width * image.height / 250_000) ** 0.5))
-    subsampled = _rgba(image.subsample(step, step))
+    subsampled = rgba(image.subsample(step, step))
     pixels = Image.frombytes("RGBA", (subsampled.width, subsampled.height), subsampled.write_to_memory())
     counted: list[Any] = pixels.getcolors(subsampled.width * subsampled.height) or []
     min_count = max(2, subsampled.width * subsampled.height / 40)
@@ -243,7 +243,7 @@ def _large_area_colours(image: pyvips.Image) -> list[bytes]:
 
 def _labelled(image: pyvips.Image, colours: list[bytes]) -> _LargeAreas:
     labels = pyvips.Image.black(image.width, image.height)
-    pixels = _rgba(image).copy_memory()
+    pixels = rgba(image).copy_memory()
     for label, colour in enumerate(colours, 1):
         labels = (pixels == list(colour)).bandand().ifthenelse(label, labels).copy_memory()
     return _LargeAreas(colours, labels.cast("uchar"))
@@ -251,12 +251,6 @@ def _labelled(image: pyvips.Image, colours: list[bytes]) -> _LargeAreas:
 
 def _distance(one: bytes, other: bytes) -> int:
     return max(abs(a - b) for a, b in zip(one, other, strict=True))
-
-
-def _rgba(image: pyvips.Image) -> pyvips.Image:
-    """The picture as RGBA; fully transparent pixels are black."""
-    image = image if image.bands > 2 else image.colourspace("srgb")
-    return (image[3] == 0).ifthenelse(0, image) if image.hasalpha() else image.bandjoin(255)
 
 
 def posterized(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> pyvips.Image | None:
