@@ -66,15 +66,23 @@ _SYSTEM_ERRNOS = (
 )  # fmt: skip
 """Errors of the system, not of the picture."""
 _DECODER_ERRORS = (
-    OSError, SyntaxError, ValueError, EOFError, LookupError, OverflowError, RecursionError, struct.error, zlib.error,
+    pyvips.Error, OSError, SyntaxError, ValueError, EOFError, LookupError, OverflowError, RecursionError, struct.error,
+    zlib.error,
 )  # fmt: skip
-_VIPS_SYSTEM_WORDS = ("out of memory", "unable to allocate", "no space left", "unable to open")
-_VIPS_TEMPORARY_FILE_WORDS = "VipsImage: unable to write to"
-_TIFF_CODEC_WORDS = "compression support is not configured"
-_WEBP_ENCODER_WORDS = "webpsave: unable to encode"
-"""libwebp's encoder failed on decoded pixels; libvips does not pass the cause on. The known cause is too much detail:
-the first partition of a WebP has at most 512 KB for the modes of all blocks. A photograph of 169 megapixels could be
-encoded, one of 196 could not. Source: RFC 6386, 9.3.
+_FULL = "memory or disk space ran out, or a file can't be opened."
+_VIPS_MESSAGES = {
+    "vipsimage: unable to write to": "its temporary file can't be written to the disk.",
+    **dict.fromkeys(("out of memory", "unable to allocate", "no space left", "unable to open"), _FULL),
+    "compression support is not configured": "it is compressed by a method that is not supported. Save it again with"
+    " LZW or Deflate.",
+    "webpsave: unable to encode": "it has more detail than WebP can store at this size. Scale it down, or convert it to"
+    " AVIF.",
+}
+"""What to say of errors of libvips that are not about damage, by words in their messages.
+
+The last is that libwebp's encoder failed on decoded pixels; libvips does not pass the cause on. The known cause is too
+much detail: the first partition of a WebP has at most 512 KB for the modes of all blocks. A photograph of 169
+megapixels could be encoded, one of 196 could not. Source: RFC 6386, 9.3.
 """
 
 
@@ -103,19 +111,10 @@ def translate(error: Exception, task: str) -> ServiceError | None:
     if isinstance(error, MemoryError):
         return StageFailed(f"{task}: there is not enough memory.")
     if isinstance(error, pyvips.Error):
-        if _VIPS_TEMPORARY_FILE_WORDS in str(error):
-            return StageFailed(f"{task}: its temporary file can't be written to the disk.")
-        if any(word in str(error).lower() for word in _VIPS_SYSTEM_WORDS):
-            return StageFailed(f"{task}: memory or disk space ran out, or a file can't be opened.")
-        if _TIFF_CODEC_WORDS in str(error):
-            return StageFailed(
-                f"{task}: it is compressed by a method that is not supported. Save it again with LZW or Deflate."
-            )
-        if _WEBP_ENCODER_WORDS in str(error):
-            return StageFailed(
-                f"{task}: it has more detail than WebP can store at this size. Scale it down, or convert it to AVIF."
-            )
-        return BrokenImage(f"{task}: its data is damaged or incomplete.")
+        text = str(error).lower()
+        for words, message in _VIPS_MESSAGES.items():
+            if words in text:
+                return StageFailed(f"{task}: {message}")
     if isinstance(error, DecompressionBombError):
         return TooManyPixels(f"{task}: it has more pixels than can be decoded.")
     if isinstance(error, OSError) and error.errno in _SYSTEM_ERRNOS:
