@@ -116,25 +116,21 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     WebP can't store IPTC-IIM: `blocks.iptc` is not written.
     """
     width_px, height_px, has_alpha = _size_and_alpha(data)
-    animated = any(chunk.kind == b"ANMF" for chunk in chunks(data))
-    has_alpha_chunk = any(chunk.kind == b"ALPH" for chunk in chunks(data))
-    flags = (_ANIMATION_FLAG if animated else 0) | (_ICC_FLAG if blocks.icc else 0)
-    flags |= (_EXIF_FLAG if blocks.exif else 0) | (_XMP_FLAG if blocks.xmp else 0)
-    picture = [
+    kinds = {chunk.kind for chunk in chunks(data)}
+    flags = _ANIMATION_FLAG if b"ANMF" in kinds else 0
+    body = b"".join(
         _chunk(chunk.kind, _cleaned_frame(data, chunk) if chunk.kind == b"ANMF" else data[chunk.payload : chunk.end])
         for chunk in chunks(data)
         if chunk.kind in _KEPT
-    ]
-    if not flags and not has_alpha_chunk:
-        body = b"".join(picture)
-    else:
-        flags |= _ALPHA_FLAG if has_alpha else 0
-        parts = [_extended_header(width_px, height_px, flags)]
-        parts += [_chunk(b"ICCP", blocks.icc)] if blocks.icc else []
-        parts += picture
-        parts += [_chunk(b"EXIF", blocks.exif)] if blocks.exif else []
-        parts += [_chunk(b"XMP ", blocks.xmp)] if blocks.xmp else []
-        body = b"".join(parts)
+    )
+    if blocks.icc:
+        flags, body = flags | _ICC_FLAG, _chunk(b"ICCP", blocks.icc) + body
+    if blocks.exif:
+        flags, body = flags | _EXIF_FLAG, body + _chunk(b"EXIF", blocks.exif)
+    if blocks.xmp:
+        flags, body = flags | _XMP_FLAG, body + _chunk(b"XMP ", blocks.xmp)
+    if flags or b"ALPH" in kinds:
+        body = _extended_header(width_px, height_px, flags | (_ALPHA_FLAG if has_alpha else 0)) + body
     return _riff(body)
 
 
