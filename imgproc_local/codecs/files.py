@@ -287,12 +287,4 @@ def _write_animation(source: Source, size: ScaledSize, file: Path) -> ImageInfo:
     encoded = decode.evaluate(frames, source.check_stop, "webpsave_buffer", lossless=True, effort=1, keep="none")
     delays, has_alpha = frames.get("delay"), frames.hasalpha()
     file.write_bytes(webp_container.with_merged_frames_restored(encoded, delays, has_alpha=has_alpha))
-    return structs.replace(
-        source.info,
-        format=Format.WEBP,
-        width_px=size.width_px,
-        height_px=size.height_px,
-        orientation=1,
-        has_alpha=has_alpha,
-        bits_per_sample=8,
-    )
+    return ImageInfo(Format.WEBP, size.width_px, size.height_px, source.info.frames, has_alpha=has_alpha)

@@ -111,16 +111,10 @@ def _read_info(path: Path, file_format: Format, data: Data) -> ImageInfo:
     elif file_format is Format.TIFF:
         _require_common_samples(image)
         has_alpha = has_alpha and not tiff.has_mask(data)
-    return ImageInfo(
-        file_format,
-        width_px,
-        height_px,
-        frames,
-        orientation=orientation if 1 <= orientation <= 8 else 1,
-        has_alpha=has_alpha,
-        bits_per_sample=8 if file_format is Format.GIF else _field(image, "bits-per-sample", 8),
-        pages=pages if file_format is Format.TIFF else 1,
-    )
+    orientation = orientation if 1 <= orientation <= 8 else 1
+    bits = 8 if file_format is Format.GIF else _field(image, "bits-per-sample", 8)
+    pages = pages if file_format is Format.TIFF else 1
+    return ImageInfo(file_format, width_px, height_px, frames, orientation, has_alpha, bits, pages)
 
 
 def _coded_colours(file_format: Format, data: Data) -> CodedColours | None:
