@@ -213,11 +213,8 @@ def alternatives(properties: Properties, name: str) -> list[EmbeddedText]:
 
     The language of any other `x-default` is unknown.
     """
-    found: list[EmbeddedText] = []
-    for item in _items(properties.get(name)):
-        text, tag = (item.text or "").strip(), item.get(LANG)
-        if text:
-            found.append(EmbeddedText(text, None if tag in (None, "x-default", "x-repair") else tag))
+    items = language_items(properties, name)
+    found = [EmbeddedText(text.strip(), None if tag in ("x-default", "x-repair") else tag) for tag, text in items]
     tagged = {entry.text for entry in found if entry.language}
     return [entry for entry in found if entry.language or entry.text not in tagged]
 
