@@ -175,35 +175,19 @@ def smallest_palette(
     best = min((trial for trial in trials if trial.score >= target), key=lambda trial: trial.size_bytes, default=None)
     if best is None:
         return None
-    whole: tuple[Indexed, float] | None = best.picture, best.score
+    picture, reached = best.picture, best.score
     if not sample.is_whole:
-        whole = _quantised_whole(image, profile, colours, best, target, check_stop)
-    if whole is None:
+        areas = _labelled(image, colours)
+        for added in (0, 10, 100):  # with the settings found on tiles, or at a higher quality
+            quality = _SCALE.clamped(best.quality + added)
+            picture = _quantised(image, areas, best.dither, quality, best.effort, check_stop)
+            reached = score(image, picture.shown(), profile)
+            if reached >= target:
+                break
+    if reached < target:
         return None
-    picture, reached = whole
     exact = bool((rgba(image) - picture.shown()).abs().max() == 0)
     return Result(picture, exact, None if exact else reached)
-
-
-def _quantised_whole(
-    image: pyvips.Image,
-    profile: Profile | None,
-    colours: list[bytes],
-    found: _Trial,
-    target: float,
-    check_stop: CheckStop,
-) -> tuple[Indexed, float] | None:
-    """The whole picture quantised with the settings found on its tiles, or at a higher quality until it meets the
-    target, and its score.
-    """
-    areas = _labelled(image, colours)
-    for added in (0, 10, 100):
-        quality = _SCALE.clamped(found.quality + added)
-        picture = _quantised(image, areas, found.dither, quality, found.effort, check_stop)
-        reached = score(image, picture.shown(), profile)
-        if reached >= target:
-            return picture, reached
-    return None
 
 
 def _quantised(
