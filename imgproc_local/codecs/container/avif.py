@@ -56,15 +56,12 @@ class _Extent(Struct, frozen=True):
     length_field: tuple[int, int]
 
 
-_Range = tuple[int, int]
-
-
 class Item(Struct):
     """An item, whose extents lie directly in the file, in the `idat` box, or (neither) in another item.
 
     `entry` has the positions in the table of locations after the item's number, of its number of extents, and of its
     end; `kind_at` is the position of its type. The bases of `extents` are positions in the file, too; the table stores
-    them relative to `origin`, the beginning of `idat`'s content, or 0.
+    them relative to `origin`, the beginning of `idat`'s content for an item in that box, and 0 for others.
     """
 
     id: int
@@ -72,7 +69,6 @@ class Item(Struct):
     kind: bytes = b""
     content_type: bytes = b""
     in_file: bool = True
-    in_idat: bool = False
     extents: list[_Extent] = []
     kind_at: int = 0
     origin: int = 0
@@ -106,21 +102,27 @@ def _byte(data: Data, box: Box, offset: int = 0) -> int:
 
 
 def _find(data: Data, inside: Box, *path: bytes) -> Box | None:
-    """The first box at this path of box types."""
+    """The first box at this path of box types; a meta box without its version and flags."""
     box: Box | None = inside
     for kind in path:
         if box is None:
             return None
         box = next((child for child in boxes(data, box.body, box.end) if child.kind == kind), None)
-    return box
+    return structs.replace(box, body=box.body + 4) if box and box.kind == b"meta" else box
+
+
+def _children(data: Data, inside: Box, *path: bytes) -> Iterator[Box]:
+    """The boxes in the first box at this path of box types; none if there is no such box."""
+    parent = _find(data, inside, *path)
+    return boxes(data, parent.body, parent.end) if parent else iter(())
 
 
 def meta_box(data: Data) -> Box:
-    """The file's meta box, without its version and flags."""
-    for box in boxes(data, 0, len(data)):
-        if box.kind == b"meta":
-            return Box(box.kind, box.start, box.body + 4, box.end)
-    raise BrokenImage("The file holds no description of its picture.")
+    """The file's meta box, without its version and flags. Raises: BrokenImage."""
+    meta = _find(data, Box(b"", 0, 0, len(data)), b"meta")
+    if meta is None:
+        raise BrokenImage("The file holds no description of its picture.")
+    return meta
 
 
 def picture_items(data: Data) -> list[Item]:
@@ -130,17 +132,12 @@ def picture_items(data: Data) -> list[Item]:
 
 def _all_items(data: Data) -> list[Item]:
     """The items of every meta box: the file's, and those of an animation's tracks, which repeat the metadata items."""
-    found = items(data, meta_box(data))
-    for track in _tracks(data):
-        inner = _find(data, track, b"meta")
-        if inner is not None:
-            found += items(data, Box(inner.kind, inner.start, inner.body + 4, inner.end))
-    return found
+    metas = [meta_box(data), *(_find(data, track, b"meta") for track in _tracks(data))]
+    return [item for meta in metas if meta for item in items(data, meta)]
 
 
 def _tracks(data: Data) -> list[Box]:
-    moov = _find(data, Box(b"", 0, 0, len(data)), b"moov")
-    return [box for box in boxes(data, moov.body, moov.end) if box.kind == b"trak"] if moov else []
+    return [box for box in _children(data, Box(b"", 0, 0, len(data)), b"moov") if box.kind == b"trak"]
 
 
 def orientation(data: Data) -> int:
@@ -156,12 +153,8 @@ def orientation(data: Data) -> int:
 
 def frame_count(data: Data) -> int:
     """The number of frames of the track that has most; 1 for a still picture. Raises: BrokenImage."""
-    counts = [1]
-    for track in _tracks(data):
-        sizes = _find(data, track, b"mdia", b"minf", b"stbl", b"stsz")
-        if sizes is not None:
-            counts.append(unpack(">I", data, sizes.body + 8, "sample table", sizes.end)[0])
-    return max(counts)
+    tables = (_find(data, track, b"mdia", b"minf", b"stbl", b"stsz") for track in _tracks(data))
+    return max((1, *(unpack(">I", data, each.body + 8, "sample table", each.end)[0] for each in tables if each)))
 
 
 def _primary_properties(data: Data, meta: Box) -> list[Box]:
@@ -180,24 +173,18 @@ def _primary_item(data: Data, box: Box) -> int:
 
 def properties(data: Data, meta: Box) -> dict[int, list[Box]]:
     """The property boxes of each item, in order, by its ID."""
-    store = _find(data, meta, b"iprp", b"ipco")
-    holder = _find(data, meta, b"iprp")
-    if store is None or holder is None:
-        return {}
-    all_properties = list(boxes(data, store.body, store.end))
+    stored = list(_children(data, meta, b"iprp", b"ipco"))
     found: dict[int, list[Box]] = {}
-    for owner, _, numbers in _associations(data, holder):
-        found.setdefault(owner, []).extend(
-            all_properties[each - 1] for each in numbers if 0 < each <= len(all_properties)
-        )
+    for owner, _, numbers in _associations(data, meta):
+        found.setdefault(owner, []).extend(stored[each - 1] for each in numbers if 0 < each <= len(stored))
     return found
 
 
-def _associations(data: Data, holder: Box) -> Iterator[tuple[int, tuple[int, int, int], list[int]]]:
+def _associations(data: Data, meta: Box) -> Iterator[tuple[int, tuple[int, int, int], list[int]]]:
     """The entries of the property tables: an item's ID, the positions of the entry, of its list and of its end in the
     file, and the numbers of the item's properties.
     """
-    for table in boxes(data, holder.body, holder.end):
+    for table in _children(data, meta, b"iprp"):
         if table.kind != b"ipma":
             continue
         version, flags = _byte(data, table), _byte(data, table, 3)
@@ -230,8 +217,7 @@ def coded_colours(data: Data) -> CodedColours | None:
 def has_gain_map(data: Data) -> bool:
     """Whether a gain map belongs to the picture: as an item of ISO 21496-1, or as an auxiliary picture of Apple's."""
     meta = meta_box(data)
-    store = _find(data, meta, b"iprp", b"ipco")
-    auxiliary = (box for box in boxes(data, store.body, store.end) if box.kind == b"auxC") if store else ()
+    auxiliary = (box for box in _children(data, meta, b"iprp", b"ipco") if box.kind == b"auxC")
     is_apples = any(b":aux:hdrgainmap" in data[box.body : box.end] for box in auxiliary)
     return is_apples or any(item.kind == b"tmap" for item in items(data, meta))
 
@@ -242,16 +228,9 @@ def items(data: Data, meta: Box) -> list[Item]:
     names = _find(data, meta, b"iinf")
     if table is None or names is None:
         return []
-    listed = list(_locations(data, table))
-    found = {item.id: item for item in listed}
     idat = _find(data, meta, b"idat")
-    for item in found.values():
-        if item.in_idat and idat is not None:
-            item.origin = idat.body
-            item.extents = [
-                structs.replace(each, offset=each.offset + idat.body, base=each.base + idat.body)
-                for each in item.extents
-            ]
+    listed = list(_locations(data, table, idat.body if idat else 0))
+    found = {item.id: item for item in listed}
     named = list(_names(data, names))
     if len(found) < len(listed) or len({number for _, number, _ in named}) < len(named):
         raise BrokenImage("The file is damaged: its tables list an item twice.")
@@ -273,7 +252,7 @@ def _names(data: Data, table: Box) -> Iterator[tuple[Box, int, int]]:
             yield box, number, box.body + struct.calcsize(layout)  # four bytes before the number, and four of the type
 
 
-def _locations(data: Data, table: Box) -> Iterator[Item]:
+def _locations(data: Data, table: Box, idat_start: int) -> Iterator[Item]:
     version = _byte(data, table)
     sizes, more = unpack(">BB", data, table.body + 4, "item table", table.end)
     offset_size, length_size, base_size, index_size = sizes >> 4, sizes & 15, more >> 4, (more & 15) if version else 0
@@ -290,9 +269,9 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
     for _ in range(take(4 if version == 2 else 2)):
         item, start = Item(take(4 if version == 2 else 2)), at
         method = take(2) & 15 if version else 0
-        item.in_file, item.in_idat = method == 0, method == 1
+        item.in_file, item.origin = method == 0, idat_start if method == 1 else 0
         take(2)
-        base_at, base = at, take(base_size)
+        base_at, base = at, take(base_size) + item.origin
         count_at, extents = at, take(2)
         # extents whose fields have 0 bytes are not bounded by the table's length
         if extents > 1 and not length_size:
@@ -616,7 +595,7 @@ def _keep_items(data: Data, out: bytearray, meta: Box, is_kept: Callable[[str, I
         for each in item.extents if item.in_file or item.origin else ():
             stop = each.offset + each.length if each.length else len(data)
             _write(out, each.offset, data[each.offset : stop])
-    if idat and not any(stored[number].in_idat for number in known & stored.keys()):
+    if idat and not any(stored[number].origin for number in known & stored.keys()):
         _write(out, idat.start + 4, b"free")
     for table in (tables.get(b"iref"), tables.get(b"grpl")):
         if table:
@@ -643,21 +622,17 @@ def _keep_references(data: Data, out: bytearray, table: Box, ids: Set[int]) -> N
 
 def _keep_properties(data: Data, out: bytearray, meta: Box, ids: Set[int]) -> None:
     """Writes the properties of these items, and the tables that say which item has which."""
-    holder, store = _find(data, meta, b"iprp"), _find(data, meta, b"iprp", b"ipco")
-    if holder is None or store is None:
-        return
     used = {box.start for owner, own in properties(data, meta).items() if owner in ids for box in own}
-    for box in boxes(data, store.body, store.end):
+    for box in _children(data, meta, b"iprp", b"ipco"):
         is_known = box.kind in avif_known.PROPERTIES and box.start in used
         _keep_box(data, out, box, avif_known.fields(box.kind, data[box.body : box.end]) if is_known else None)
-    for owner, (at, start, end), _ in _associations(data, holder):
+    for owner, (at, start, end), _ in _associations(data, meta):
         _write(out, at, data[at : end if owner in ids else start])
 
 
-def _frames(data: Data, track: Box) -> list[_Range]:
+def _frames(data: Data, track: Box) -> list[tuple[int, int]]:
     """The ranges of the chunks that hold a track's frames."""
-    store = _find(data, track, b"mdia", b"minf", b"stbl")
-    sizes, runs = (_find(data, store, kind) if store else None for kind in (b"stsz", b"stsc"))
+    sizes, runs = (_find(data, track, b"mdia", b"minf", b"stbl", kind) for kind in (b"stsz", b"stsc"))
     if sizes is None or runs is None:
         return []
     same, count = unpack(">II", data, sizes.body + 4, "sample table", sizes.end)
@@ -711,8 +686,7 @@ def _without_times(out: bytearray, box: Box, offsets: tuple[int, int], duration:
 def _chunk_offsets(data: Data, tracks: list[Box]) -> Iterator[tuple[int, int, int]]:
     """Each chunk offset of the frames: where it is stored, its size in bytes, its value. Raises: BrokenImage."""
     for track in tracks:
-        inner = _find(data, track, b"mdia", b"minf", b"stbl")
-        for table in boxes(data, inner.body, inner.end) if inner else ():
+        for table in _children(data, track, b"mdia", b"minf", b"stbl"):
             if table.kind not in (b"stco", b"co64"):
                 continue
             size = 4 if table.kind == b"stco" else 8
