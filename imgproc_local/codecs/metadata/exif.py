@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, Data, text_of
+from imgproc_local.codecs.metadata.blocks import Data, text_of
 from imgproc_local.domain.image import Kept
 
 IMAGE_DESCRIPTION = 0x010E
@@ -174,17 +174,11 @@ def kept_fields(main: Ifd, shot: Ifd, kept: frozenset[Kept], clean: Callable[[st
     return KeptFields(main.order, *found) if any(found) else KeptFields()
 
 
-def write(
-    texts: Mapping[int, str],
-    orientation_value: int = 1,
-    max_bytes: int = MAX_BLOCK_BYTES,
-    kept: KeptFields | None = None,
-) -> bytes | None:
+def write(texts: Mapping[int, str], orientation_value: int, max_bytes: int, kept: KeptFields) -> bytes | None:
     """A TIFF structure of these texts of IFD0, in UTF-8, the orientation and `kept`; None if it would have no field.
 
     If it would be longer than `max_bytes`, the longest texts are omitted.
     """
-    kept = kept or KeptFields()
     main = dict(kept.main)
     if orientation_value != 1:
         main[_ORIENTATION] = _SHORT, struct.pack(kept.order + "H", orientation_value)
