@@ -154,7 +154,8 @@ def orientation(data: Data) -> int:
 def frame_count(data: Data) -> int:
     """The number of frames of the track that has most; 1 for a still picture. Raises: BrokenImage."""
     tables = (_find(data, track, b"mdia", b"minf", b"stbl", b"stsz") for track in _tracks(data))
-    return max((1, *(unpack(">I", data, each.body + 8, "sample table", each.end)[0] for each in tables if each)))
+    counts = [unpack(">I", data, each.body + 8, "sample table", each.end)[0] for each in tables if each]
+    return max([1, *counts])
 
 
 def _primary_properties(data: Data, meta: Box) -> list[Box]:

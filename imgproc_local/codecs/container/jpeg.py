@@ -17,7 +17,7 @@ from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage, StageFailed
 from imgproc_local.domain.privacy import Removed
 
-_APP0, _APP1, _APP2, _APP13, _APP14, _APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
+_APP0, _APP1, _APP2, _APP13, _APP14 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE
 _EOI, _SOS, _COM, _DQT = 0xD9, 0xDA, 0xFE, 0xDB
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _PICTURE_MARKERS = _FRAME_MARKERS | {0xC4, 0xCC, _SOS, _DQT, 0xDD}

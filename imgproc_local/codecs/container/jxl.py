@@ -21,10 +21,10 @@ _START = _SIGNATURE + box_bytes(b"ftyp", b"jxl \0\0\0\0jxl ")
 SRGB, P3 = (1, 1, 13), (1, 11, 13)
 """The white point, primaries and transfer function, as `colours` returns them."""
 _HEADER_BYTES = 16 * 1024
-_COPIED = (b"jxll", b"jxlc", b"jxlp")
-"""The level of the codestream, and the codestream in one or several parts."""
-_WRITTEN_ANEW = (b"ftyp", b"Exif", b"xml ")
-_KNOWN = (*_COPIED, *_WRITTEN_ANEW, b"jxli", b"jbrd")
+_KNOWN = (b"ftyp", b"Exif", b"xml ", b"jxll", b"jxlc", b"jxlp", b"jxli", b"jbrd")
+"""The boxes that are written anew; the level of the codestream, and the codestream in one or several parts, which are
+copied; an index of frames, and what rebuilds a JPEG.
+"""
 
 
 def _boxes(data: Data) -> Iterator[Box]:
