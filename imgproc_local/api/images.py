@@ -16,28 +16,11 @@ from litestar.datastructures import ETag
 from litestar.handlers import HTTPRouteHandler
 from litestar.response import File
 
-from imgproc_local.api import wire
+from imgproc_local.api import requests, wire
 from imgproc_local.api.errors import results
 from imgproc_local.api.openapi import IF_NONE_MATCH, file_content, get, post, results_content
-from imgproc_local.api.requests import (
-    MAX_ITEMS_BYTES,
-    authenticated_key,
-    caller,
-    format_problem,
-    integer,
-    read_json,
-    read_query,
-    words,
-)
 from imgproc_local.compose import Services
-from imgproc_local.domain.errors import (
-    FileNotReady,
-    InsufficientCredits,
-    InvalidRequest,
-    NotFound,
-    QueueFull,
-    StorageFailed,
-)
+from imgproc_local.domain import errors
 from imgproc_local.domain.filename import ascii_download_name, download_name
 from imgproc_local.domain.image import CONVERT_TARGETS, Format
 from imgproc_local.domain.job import MADE_BY, Job, StageState, StoredFile, Variant
@@ -47,6 +30,7 @@ from imgproc_local.engine.results import JxlFile, jpeg_of
 from imgproc_local.engine.workers import memory_limit_bytes
 
 IMAGE = "/images/{image_id:str}"
+_THUMBNAIL = file_content("image/webp")
 _TASKS: dict[Variant, str] = {"optimized": "optimization", "converted": "conversion"}
 """The name in messages of the work that makes a file."""
 
@@ -59,7 +43,7 @@ def _download(variant: Variant, summary: str) -> HTTPRouteHandler:
         "images",
         file_content("image/*"),
         headers=[IF_NONE_MATCH],
-        raises=[FileNotReady],
+        raises=[errors.FileNotReady],
         operationId=variant,
         summary=summary,
     )
@@ -71,11 +55,11 @@ def _download(variant: Variant, summary: str) -> HTTPRouteHandler:
 
 async def job_of_image(request: Request[Any, Any, Any]) -> tuple[Services, Job]:
     """The services, and the job of the image that the path names. Raises: NotFound, also for that of other accounts."""
-    services, account_id = caller(request)
+    services, account_id = requests.caller(request)
     return services, await services.jobs.by_image(request.path_params["image_id"].lower(), account_id)
 
 
-@get(f"{IMAGE}/thumbnail", "images", file_content("image/webp"), headers=[IF_NONE_MATCH], raises=[InvalidRequest])
+@get(f"{IMAGE}/thumbnail", "images", _THUMBNAIL, headers=[IF_NONE_MATCH], raises=[errors.InvalidRequest])
 async def thumbnail(request: Request[Any, Any, Any]) -> Response[bytes | None]:
     """The upload as WebP of at most 512 pixels on each side (local addition).
 
@@ -89,8 +73,10 @@ async def thumbnail(request: Request[Any, Any, Any]) -> Response[bytes | None]:
     return Response(await services.thumbnails.get(job), media_type="image/webp", headers=headers)
 
 
-_AS = words("as", "the JPEG that a JPEG XL was made of without loss (local addition)", [Format.JPEG])
-_WIDTH = integer("width", "the file of this width, one of the requested widths (local addition)", 1, MAX_SIDE_PX)
+_AS = requests.words("as", "the JPEG that a JPEG XL was made of without loss (local addition)", [Format.JPEG])
+_WIDTH = requests.integer(
+    "width", "the file of this width, one of the requested widths (local addition)", 1, MAX_SIDE_PX
+)
 
 
 @get(
@@ -99,14 +85,14 @@ _WIDTH = integer("width", "the file of this width, one of the requested widths (
     file_content("image/*"),
     query=[_AS, _WIDTH],
     headers=[IF_NONE_MATCH],
-    raises=[FileNotReady],
+    raises=[errors.FileNotReady],
 )
 async def converted(request: Request[Any, Any, Any]) -> File | Response[None]:
     """The converted file (local addition).
 
     With as=jpeg, the JPEG that it was made of without loss, bit for bit, if it is a JPEG XL.
     """
-    query = read_query(request)
+    query = requests.read_query(request)
     as_jpeg, width_px = query.read(_AS) is not None, query.read(_WIDTH)
     query.require_valid()
     return await _file_of_image(request, "converted", width_px, as_jpeg=as_jpeg)
@@ -126,7 +112,7 @@ async def _file_of_image(
     services, job = await job_of_image(request)
     file = job.file(variant)
     if file is None:
-        raise FileNotReady(_not_ready(job, variant, services.config.status_set))
+        raise errors.FileNotReady(_not_ready(job, variant, services.config.status_set))
     if width_px is not None:
         file = _of_width(job, width_px)
     etag = ETag(value=f"{file.sha256}-jpeg" if as_jpeg else file.sha256)
@@ -157,7 +143,9 @@ def _of_width(job: Job, width_px: int) -> StoredFile:
     found = {each.width_px: each for each in job.variants}
     if width_px not in found:
         widths = ", ".join(map(str, found)) or "none"
-        raise NotFound(f"The picture was not converted at a width of {width_px}. The widths of this image: {widths}.")
+        raise errors.NotFound(
+            f"The picture was not converted at a width of {width_px}. The widths of this image: {widths}."
+        )
     return found[width_px]
 
 
@@ -171,7 +159,7 @@ async def _rebuilt_jpeg(services: Services, job: Job, file_format: Format, path:
     rebuilt = None
     if file_format is Format.JXL:
         if advice := install_advice(Format.JXL):
-            raise StorageFailed(advice)
+            raise errors.StorageFailed(advice)
         made = await services.jpegs.run_now(
             jpeg_of, JxlFile(os.fsencode(path)), memory_limit_bytes(job.info, Format.JXL)
         )
@@ -180,7 +168,7 @@ async def _rebuilt_jpeg(services: Services, job: Job, file_format: Format, path:
         problem = (
             f"as=jpeg needs a JPEG XL that was made of a JPEG without loss; this {FORMATS[file_format].name} is none."
         )
-        raise InvalidRequest({"as": [problem]})
+        raise errors.InvalidRequest({"as": [problem]})
     return Path(rebuilt)
 
 
@@ -226,21 +214,22 @@ def content_disposition(stem: str, ending: str) -> str:
 
 
 _REMADE = results_content(RemakeItem)
+_REFUSED = [errors.InsufficientCredits, errors.QueueFull]
 
 
-@post("/images/remake", "images", _REMADE, status=202, body=Remake, raises=[InsufficientCredits, QueueFull])
+@post("/images/remake", "images", _REMADE, status=202, body=Remake, raises=_REFUSED)
 async def remake(request: Request[Any, Any, Any]) -> wire.ResultsBody:
     """Have results of finished images made anew, with other options (local addition).
 
     The results in force are served until the new ones replace them. Each costs what it costs in an upload.
     """
-    services, account_id = caller(request)
+    services, account_id = requests.caller(request)
     targets = " or ".join(CONVERT_TARGETS)
     expected = f"a JSON object with images (a list of objects with image_id), and format ({targets}) or other options"
-    wanted = await read_json(request, Remake, expected, MAX_ITEMS_BYTES)
-    if problem := format_problem(wanted.format):
-        raise InvalidRequest(problem)
-    is_local = authenticated_key(request).for_page
+    wanted = await requests.read_json(request, Remake, expected, requests.MAX_ITEMS_BYTES)
+    if problem := requests.format_problem(wanted.format):
+        raise errors.InvalidRequest(problem)
+    is_local = requests.authenticated_key(request).for_page
     return results(wanted.images, await services.engine.remake(account_id, wanted, is_local=is_local), RemakeItem)
 
 

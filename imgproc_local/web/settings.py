@@ -17,14 +17,7 @@ from msgspec.structs import asdict
 
 from imgproc_local.api.requests import format_problem, read_json, services_of
 from imgproc_local.config import CHANGEABLE, LIVE, Config, Settings, as_json_values
-from imgproc_local.domain.errors import (
-    BrokenImage,
-    InvalidRequest,
-    OriginalRemoved,
-    SettingInvalid,
-    StageCancelled,
-    StageFailed,
-)
+from imgproc_local.domain import errors
 from imgproc_local.domain.job import MADE_BY
 from imgproc_local.domain.plan import RemakeOptions
 from imgproc_local.storage.accounts import audit
@@ -45,7 +38,7 @@ async def _change_settings(request: Request[Any, Any, Any]) -> Body:
     changes = await read_json(request, dict[str, str | int | float | bool | None], expected)
     try:
         await asyncio.to_thread(settings.change, changes)
-    except SettingInvalid as error:
+    except errors.SettingInvalid as error:
         raise ClientException(error.message, status_code=409) from error
     for name, value in changes.items():
         audit("setting.change", setting=name, value=msgspec.json.encode(value).decode(), session=request.auth)
@@ -90,17 +83,17 @@ async def _preview(request: Request[Any, Any, Any]) -> Response[bytes]:
     services = services_of(request)
     wanted = await read_json(request, _Preview, "a JSON object with image_id, variant, and the options that change")
     if problem := format_problem(wanted.format):
-        raise InvalidRequest(problem)
+        raise errors.InvalidRequest(problem)
     job = await services.jobs.by_image(wanted.image_id.lower(), await services.store.keys.account_id())
     if job.original.expired:
-        raise OriginalRemoved("The uploaded picture was removed because of its age. Send the picture again.")
+        raise errors.OriginalRemoved("The uploaded picture was removed because of its age. Send the picture again.")
     try:
         made = await services.engine.preview(job, MADE_BY[wanted.variant], wanted.changes)
-    except StageCancelled:
+    except errors.StageCancelled:
         reason = "Another preview took the place of this one, the picture was deleted, or the service is stopping."
         raise HTTPException(reason, status_code=409) from None
-    except StageFailed as error:
-        raise BrokenImage(error.message) from error
+    except errors.StageFailed as error:
+        raise errors.BrokenImage(error.message) from error
     path = services.blobs.path(job.original.sha256) if made.path is None else Path(made.path)
     try:
         data = await asyncio.to_thread(path.read_bytes)
