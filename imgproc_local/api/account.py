@@ -115,7 +115,7 @@ async def afford(request: Request[Any, Any, Any]) -> wire.AffordBody:
     parameters.read(requests.FORMAT)  # every format has the same price
     parameters.require_valid()
     current = await services.store.credits.balance(account_id)
-    return wire.AffordBody(services.engine.affordability(images, languages, current))
+    return wire.AffordBody(services.config.stage_prices.affordability(images, languages, current))
 
 
 HANDLERS = [get_job, list_jobs, delete_job, list_projects, balance, afford]

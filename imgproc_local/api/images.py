@@ -223,14 +223,13 @@ async def remake(request: Request[Any, Any, Any]) -> wire.ResultsBody:
 
     The results in force are served until the new ones replace them. Each costs what it costs in an upload.
     """
-    services, account_id = requests.caller(request)
     targets = " or ".join(CONVERT_TARGETS)
     expected = f"a JSON object with images (a list of objects with image_id), and format ({targets}) or other options"
     wanted = await requests.read_json(request, Remake, expected, requests.MAX_ITEMS_BYTES)
     if problem := requests.format_problem(wanted.format):
         raise errors.InvalidRequest(problem)
-    is_local = requests.authenticated_key(request).for_page
-    return results(wanted.images, await services.engine.remake(account_id, wanted, is_local=is_local), RemakeItem)
+    outcomes = await requests.services_of(request).engine.remake(requests.authenticated_key(request), wanted)
+    return results(wanted.images, outcomes, RemakeItem)
 
 
 HANDLERS = [

@@ -164,9 +164,8 @@ async def cancel_translations(request: Request[Any, Any, Any]) -> wire.ResultsBo
 
 
 async def _requested(request: Request[Any, Any, Any], names: Sequence[TextName], wanted: NewTexts) -> list[Outcome]:
-    services, account_id = caller(request)
-    is_local = requests.authenticated_key(request).for_page
-    return await services.engine.regenerate(account_id, names, wanted, is_local=is_local)
+    key = requests.authenticated_key(request)
+    return await requests.services_of(request).engine.regenerate(key, names, wanted)
 
 
 # ---- what is sent ----

@@ -338,18 +338,11 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation, work:
     with services.blobs.incoming() as incoming:
         form = await read_form(request, incoming, services.config.max_upload_bytes, is_local=key.for_page)
         plan, problems = _read_plan(operation, form)
-        job, is_new = await services.engine.accept(
-            key.account_id,
-            plan,
-            incoming,
-            form.filename or "",
-            idempotency_key=idempotency_key,
-            problems=problems,
-            is_local=key.for_page,
-        )
+        name = form.filename or ""
+        job, is_new = await services.engine.accept(key, plan, incoming, name, problems, idempotency_key)
     status = Status.PENDING if is_new else job.status
     if wait_s is not None:
-        status = (await services.engine.wait(job.id, wait_s, last=job)).status
+        status = (await services.engine.wait(job.id, wait_s, key.account_id, job)).status
     word = wire.STATUS_WORDS[services.config.status_set][status]
     ignored = _ignored_fields(operation, form)
     dispatch = wire.Dispatch(job.id, word, _message(work, job.id, operation, ignored))

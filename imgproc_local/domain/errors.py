@@ -52,6 +52,9 @@ CheckStop = Callable[[], None]
 `StageCancelled` or `StageTimedOut`.
 """
 
+Problems = Mapping[str, Sequence[str]]
+"""Messages by the name of the invalid field of a request, in the order in which they were found."""
+
 
 class ServiceError(Exception):
     """Base class of all errors above. `code` is for programs and never changes; `message` is for people."""
@@ -74,10 +77,10 @@ class ServiceError(Exception):
 class InvalidRequest(ServiceError):
     """A field of the request is missing or has an invalid value.
 
-    `errors` maps the name of each invalid field to messages, in the order in which they were found.
+    `errors` has a list of messages for each invalid field.
     """
 
-    def __init__(self, errors: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, errors: Problems) -> None:
         self.errors = {field: list(problems) for field, problems in errors.items()}
         problems = [problem for listed in self.errors.values() for problem in listed]
         more = len(problems) - 1

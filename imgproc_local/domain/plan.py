@@ -217,6 +217,12 @@ class Prices(Struct, frozen=True):
             case StageName.CONVERT:
                 return self.convert * (1 + variants)
 
+    def affordability(self, images: int, languages: int, balance: int) -> Affordability:
+        """Whether `balance` covers the full pipeline for `images` pictures in `languages` languages each."""
+        required = images * sum(self.of(stage, languages) for stage in StageName)
+        shortfall = max(0, required - balance)
+        return Affordability(can_afford=shortfall == 0, required=required, balance=balance, shortfall=shortfall)
+
 
 class Affordability(Struct, frozen=True):
     """Whether a balance covers the price of several images, in credits. `shortfall` is 0 if it does."""

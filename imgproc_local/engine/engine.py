@@ -10,31 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
-from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound, ServiceError, StorageFailed
+from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound, Problems, ServiceError, StorageFailed
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName
-from imgproc_local.domain.plan import (
-    ACCEPTED_FORMATS,
-    ACCEPTED_LOCALLY,
-    STAGES,
-    Affordability,
-    Operation,
-    Plan,
-    Prices,
-    Remake,
-    RemakeItem,
-)
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, ACCEPTED_LOCALLY, STAGES, Plan, Prices, Remake, RemakeItem
 from imgproc_local.domain.result import NewTexts, StoredText, TextName
 from imgproc_local.engine.pipeline import Pipeline
 from imgproc_local.engine.runner import Runner
 from imgproc_local.engine.stage import Output
+from imgproc_local.storage.accounts import ApiKey
 from imgproc_local.storage.blobs import Blobs, Incoming
 from imgproc_local.storage.jobs import Jobs, Submission
 from imgproc_local.storage.stages import Stages
@@ -165,32 +156,23 @@ class Engine:
         self._reader = pipeline.reader
         self.workers = pipeline.workers
         self.updates = updates
-        self._wake = {lane: asyncio.Event() for lane in self.lanes.values()}
-        self._runner = Runner(stored_stages, blobs, pipeline, updates.publish, self._wake)
+        self._runner = Runner(stored_stages, blobs, pipeline, updates.publish)
         self.stage_observers = self._runner.stage_observers
 
     async def accept(
-        self,
-        account_id: str,
-        plan: Plan,
-        upload: Incoming,
-        filename: str,
-        *,
-        idempotency_key: str | None = None,
-        problems: Mapping[str, Sequence[str]] | None = None,
-        is_local: bool = False,
+        self, key: ApiKey, plan: Plan, upload: Incoming, filename: str, problems: Problems, idempotency_key: str | None
     ) -> tuple[Job, bool]:
         """Queue an upload and return its job, and whether it is new: a repeated idempotency key gives the earlier job.
 
-        With `is_local`, for the local page, more formats are accepted, and nothing is charged.
-        `problems` are those already found in the request, by field; they are reported together with the image's own.
+        From the local page, more formats are accepted, and nothing is charged.
+        `problems` are those already found in the request; they are reported together with the image's own.
 
         Raises:
             InvalidRequest: the request has problems, the image can't be used, or the project is unknown.
             IdempotencyConflict, QueueFull, InsufficientCredits, StorageFailed, ServiceStopping: nothing was
                 stored.
         """
-        found = dict(problems or {})
+        found, account_id = dict(problems), key.account_id
         if plan.project_id is not None and "project_id" not in found:
             try:
                 await self._jobs.require_project(account_id, plan.project_id)
@@ -199,7 +181,7 @@ class Engine:
         picture = None
         if "image" not in found:
             try:
-                accepted = (ACCEPTED_LOCALLY if is_local else ACCEPTED_FORMATS)[plan.operation]
+                accepted = (ACCEPTED_LOCALLY if key.for_page else ACCEPTED_FORMATS)[plan.operation]
                 picture = await self._reader.read_upload(upload.path, accepted)
             except BadImage as error:
                 if not found:
@@ -208,7 +190,7 @@ class Engine:
         if found or picture is None:
             raise InvalidRequest(found)
         async with self._blobs.stored(upload) as blob:
-            variants = len(plan.variant_sizes(picture.info))
+            variants, prices = len(plan.variant_sizes(picture.info)), self._prices_for(key)
             job, is_new = await self._jobs.submit(
                 Submission(
                     account_id=account_id,
@@ -219,7 +201,7 @@ class Engine:
                     info=picture.info,
                     record=picture.record,
                     prices={
-                        stage: 0 if is_local else self._prices.of(stage, len(plan.languages), plan.role, variants)
+                        stage: prices.of(stage, len(plan.languages), plan.role, variants)
                         for stage in STAGES[plan.operation]
                     },
                     lanes=self.lanes,
@@ -228,24 +210,13 @@ class Engine:
             )
         if is_new:
             self.updates.publish(job.id, account_id)
-            self._wake_lanes()
+            self._runner.wake()
         return job, is_new
 
-    def affordability(self, images: int, languages: int, balance: int) -> Affordability:
-        """Whether `balance` covers the full pipeline for `images` pictures in `languages` languages each."""
-        required = images * sum(self._prices.of(stage, languages) for stage in STAGES[Operation.PROCESS])
-        shortfall = max(0, required - balance)
-        return Affordability(can_afford=shortfall == 0, required=required, balance=balance, shortfall=shortfall)
-
     async def follow(
-        self,
-        job_id: str,
-        account_id: str | None = None,
-        *,
-        quiet_s: float | None = None,
-        is_done: Callable[[Job], bool] = lambda job: job.status.final,
+        self, job_id: str, account_id: str | None = None, quiet_s: float | None = None
     ) -> AsyncIterator[Job | None]:
-        """The present state of the job, then each change, until `is_done`, it is deleted, or the service stops.
+        """The present state of the job, then each change, until it is final or deleted, or the service stops.
 
         After several quick changes, one state is yielded for all. None is yielded after every `quiet_s` seconds without
         a change. Raises: NotFound.
@@ -253,7 +224,7 @@ class Engine:
         with self.updates.subscribed(job_id) as subscription:
             job = await self._jobs.get(job_id, account_id)
             yield job
-            while not is_done(job):
+            while not job.status.final:
                 if not await subscription.wait(quiet_s):
                     yield None
                     continue
@@ -267,15 +238,8 @@ class Engine:
                 if job != before:  # the first change may have been committed before the job was read
                     yield job
 
-    async def wait(
-        self,
-        job_id: str,
-        timeout_s: float,
-        account_id: str | None = None,
-        is_done: Callable[[Job], bool] = lambda job: job.status.final,
-        last: Job | None = None,
-    ) -> Job:
-        """The job once `is_done`; its last state if it is deleted, the service stops, or `timeout_s` pass before.
+    async def wait(self, job_id: str, timeout_s: float, account_id: str, last: Job | None = None) -> Job:
+        """The final job; its last state if it is deleted, the service stops, or `timeout_s` pass before.
 
         That is also the answer if the database can't be read meanwhile: what the caller has stored stays stored.
         `last` is the job as the caller knows it; without it, the job must be there. Raises: NotFound, StorageFailed.
@@ -283,7 +247,7 @@ class Engine:
         last = last or await self._jobs.get(job_id, account_id)
         try:
             async with asyncio.timeout(timeout_s):
-                async for job in self.follow(job_id, account_id, is_done=is_done):
+                async for job in self.follow(job_id, account_id):
                     last = job or last
         except StorageFailed as error:
             log.error("A wait for a job was ended: %s", error.message)
@@ -298,42 +262,48 @@ class Engine:
         self.updates.publish(job_id, account_id)
         await self._blobs.remove(files)
 
-    async def regenerate(
-        self, account_id: str, names: Sequence[TextName], wanted: NewTexts, *, is_local: bool
-    ) -> list[Outcome]:
-        """Request that texts are written anew. `is_local` is as in `accept`. Raises: StorageFailed."""
+    async def regenerate(self, key: ApiKey, names: Sequence[TextName], wanted: NewTexts) -> list[Outcome]:
+        """Request that texts are written anew. Raises: StorageFailed."""
+        prices = self._prices_for(key)
 
         def price_of(role: str) -> int:
             # a text is translated for a decorative picture, too
-            return 0 if is_local else self._prices.of(StageName.ANALYZE, 1, "" if wanted.from_language else role)
+            return prices.of(StageName.ANALYZE, 1, "" if wanted.from_language else role)
 
-        requested = await self._translations.request(account_id, names, wanted, price_of)
-        self._wake_lanes()
+        requested = await self._translations.request(key.account_id, names, wanted, price_of)
+        self._runner.wake()
         return requested
 
     async def rewritten(self, text: StoredText, account_id: str, timeout_s: float) -> StoredText:
         """The text when it is written anew or that has failed, or after `timeout_s`; as it was if it can't be read."""
         name = TextName(text.image_id, text.language_code)
-        with suppress(NotFound, StorageFailed):  # what was requested stays requested
-            await self.wait(
-                text.job_id, timeout_s, is_done=lambda job: not job.text_states[text.language_code].regenerating
-            )
-            (now,) = await self._translations.read(account_id, [name])
-            return now if isinstance(now, StoredText) else text
+        with self.updates.subscribed(text.job_id) as subscription, suppress(TimeoutError, StorageFailed):
+            async with asyncio.timeout(timeout_s):
+                while text.regenerating and not subscription.is_closed:
+                    (now,) = await self._translations.read(account_id, [name])
+                    if isinstance(now, ServiceError):  # it was deleted
+                        break
+                    text = now
+                    if text.regenerating:
+                        await subscription.wait(None)
+                        subscription.take()
         return text
 
-    async def remake(self, account_id: str, wanted: Remake, *, is_local: bool) -> list[RemakeItem | ServiceError]:
+    async def remake(self, key: ApiKey, wanted: Remake) -> list[RemakeItem | ServiceError]:
         """Request results of finished jobs anew. Returns the images, or why that is not possible, in their place.
 
-        The results in force are served until the new ones replace them. `is_local` is as in `accept`.
+        The results in force are served until the new ones replace them.
         Raises: QueueFull, InsufficientCredits: nothing was stored.
         """
-        prices = {stage: 0 if is_local else self._prices.of(stage, 0) for stage in wanted.stages}
-        job_ids, outcomes = await self._stored_stages.request_remakes(account_id, wanted, prices)
+        prices = {stage: self._prices_for(key).of(stage, 0) for stage in wanted.stages}
+        job_ids, outcomes = await self._stored_stages.request_remakes(key.account_id, wanted, prices)
         for job_id in job_ids:
-            self.updates.publish(job_id, account_id)
-        self._wake_lanes()
+            self.updates.publish(job_id, key.account_id)
+        self._runner.wake()
         return outcomes
+
+    def _prices_for(self, key: ApiKey) -> Prices:
+        return Prices(0, 0, 0) if key.for_page else self._prices
 
     async def preview(self, job: Job, stage: StageName, changes: Mapping[str, Any]) -> Output:
         """The output of a stage with these of the options of `RemakeOptions` changed; see `Runner.preview`."""
@@ -342,15 +312,11 @@ class Engine:
 
     async def start(self) -> None:
         """Requeue what an earlier process left running, remove the files it left, then start to claim stages."""
-        requeued, failed = await self._stored_stages.recover()
+        recovered = await self._stored_stages.recover()
         removed = await asyncio.to_thread(self._blobs.sweep, await self._jobs.referenced_files())
-        if requeued or failed or removed:
-            log.info(
-                "Recovered after an unexpected end: %d stages requeued, %d failed, %d leftover files removed.",
-                requeued,
-                failed,
-                removed,
-            )
+        if any((*recovered, removed)):
+            message = "Recovered after an unexpected end: %d stages requeued, %d failed, %d leftover files removed."
+            log.info(message, *recovered, removed)
         self._runner.start()
 
     def end_waits(self) -> None:
@@ -373,7 +339,3 @@ class Engine:
     def has_unstopped_threads(self) -> bool:
         """Whether threads still run stages after `stop`. Loading a model, for example, can't be interrupted."""
         return self._runner.has_unstopped_threads
-
-    def _wake_lanes(self) -> None:
-        for event in self._wake.values():
-            event.set()

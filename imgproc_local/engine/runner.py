@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 
 from imgproc_local.domain.errors import NotFound, NoWorker, StageCancelled, StageFailed, StorageFailed
@@ -28,23 +28,19 @@ STORAGE_RETRY_S = 1.0
 
 
 class Runner:
-    """Runs the tasks of every lane. `wake` has an event per lane, which is set when there may be a stage to claim;
-    `publish` is called with the identifiers of a job and its account after every commit that changes the job.
+    """Runs the tasks of every lane. `publish` is called with the identifiers of a job and its account after every
+    commit that changes the job.
     """
 
     def __init__(
-        self,
-        stored_stages: Stages,
-        blobs: Blobs,
-        pipeline: Pipeline,
-        publish: Callable[[str, str], None],
-        wake: Mapping[str, asyncio.Event],
+        self, stored_stages: Stages, blobs: Blobs, pipeline: Pipeline, publish: Callable[[str, str], None]
     ) -> None:
         self._stored_stages = stored_stages
         self._blobs = blobs
         self._pipeline = pipeline
         self._publish = publish
-        self._wake = wake
+        self._wake = {stage.lane: asyncio.Event() for stage in pipeline.stages}
+        """An event per lane, which is set when there may be a stage to claim."""
         self.stage_observers: list[Callable[[StageName, Outcome, float], None]] = []
         """Called with each stage that has run, its outcome and the seconds that it took; none for previews."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -63,6 +59,11 @@ class Runner:
         for lane, count in self._pipeline.lanes.at_once.items():
             names = [f"{lane}-{number}" for number in range(count)]
             self._tasks += [asyncio.create_task(self._run_lane(lane, name), name=name) for name in names]
+
+    def wake(self) -> None:
+        """Look for stages to claim in every lane."""
+        for event in self._wake.values():
+            event.set()
 
     def cancel(self, job_id: str) -> None:
         """Cancel the running stages of a job."""
@@ -96,8 +97,7 @@ class Runner:
     async def stop(self) -> None:
         """Stop claiming, cancel running stages, and wait at most 5 seconds for them."""
         self._stopping = True
-        for event in self._wake.values():
-            event.set()
+        self.wake()
         for token in self._running:
             token.cancel()
         if self._tasks:
