@@ -18,26 +18,16 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import InternalServerException
 from litestar.handlers import HTTPRouteHandler
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
 from imgproc_local.api import requests, wire
 from imgproc_local.api.openapi import IDEMPOTENCY_KEY, PREFER, post
 from imgproc_local.domain.errors import InvalidRequest, ServiceStopping, UploadTimedOut, UploadTooLarge
 from imgproc_local.domain.filename import received_folder, received_name
-from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.languages import language_of
-from imgproc_local.domain.plan import (
-    ACCEPTED_FORMATS,
-    DEFAULT_LANGUAGES,
-    DEFAULT_PROJECT_NAME,
-    MAX_LANGUAGES,
-    TIFF_SIZE_FACTOR,
-    Operation,
-    Plan,
-    Role,
-)
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, MAX_LANGUAGES, TIFF_SIZE_FACTOR, Operation, Plan, Role
 from imgproc_local.storage.blobs import Incoming
 
 log = logging.getLogger(__name__)
@@ -110,20 +100,9 @@ class Uploads:
                 yield chunk
 
 
-class _MultipartForm(Struct):
-    """`filename` is None without an image; the bytes of the image are in the `Incoming` that `read_form` was given.
-
-    `other_files` are the names of file parts that are not the image; their bytes are not kept.
-    """
-
-    fields: Fields
-    filename: str | None = None
-    other_files: list[str] = []
-
-
 async def read_form(
     request: Request[Any, Any, Any], incoming: Incoming, max_image_bytes: int, *, is_local: bool = False
-) -> _MultipartForm:
+) -> _Form:
     """Read the whole body: the part `image` into `incoming`, text parts into the result.
 
     With `is_local`, a TIFF may have `TIFF_SIZE_FACTOR` times `max_image_bytes`.
@@ -144,18 +123,17 @@ async def read_form(
     max_body_bytes = largest_image_bytes + _OVERHEAD_BYTES
     if length.isdecimal() and int(length) > max_body_bytes:
         raise _too_large(largest_image_bytes)
-    form = _MultipartForm(fields=[])
+    form = _Form(incoming, max_image_bytes, is_local=is_local)
     try:
         with PushMultipartParser(options["boundary"], max_segment_count=_MAX_FIELDS, strict=False) as parser:
-            reader = _PartReader(form, incoming, max_image_bytes, is_local=is_local)
             async for chunk in request.app.state.uploads.chunks(request, max_body_bytes):
                 for event in parser.parse(chunk):
-                    reader.handle(event)
-                if reader.pending_bytes >= _WRITE_BYTES:
-                    await asyncio.to_thread(reader.flush)
+                    form.handle(event)
+                if len(form.image) >= _WRITE_BYTES:
+                    await asyncio.to_thread(form.flush)
                 if parser.closed:
                     break
-            await asyncio.to_thread(reader.flush)
+            await asyncio.to_thread(form.flush)
     except MultipartError as error:
         log.info("A multipart body was refused: %s", error)
         raise _bad_body(
@@ -165,20 +143,25 @@ async def read_form(
     return form
 
 
-class _PartReader:
-    """Handles the events of the parser: adds text fields to `form`, and collects the image until `flush` writes it."""
+class _Form:
+    """A multipart form, made of the events of the parser. The bytes of `image` are collected until `flush` writes them.
 
-    def __init__(self, form: _MultipartForm, incoming: Incoming, max_image_bytes: int, *, is_local: bool) -> None:
-        self._form = form
+    `filename` is None without an image. `other_files` are the names of file parts that are not the image; their bytes
+    are not kept.
+    """
+
+    def __init__(self, incoming: Incoming, max_image_bytes: int, *, is_local: bool) -> None:
+        self.fields: Fields = []
+        self.filename: str | None = None
+        self.other_files: list[str] = []
+        self.image = bytearray()
         self._incoming = incoming
         self._max_image_bytes = max_image_bytes
         self._is_local = is_local
         self._image_bytes = 0
         self._head = b""
-        self._image_chunks: list[bytes | bytearray] = []
         self._text = bytearray()
         self._part: MultipartSegment | None = None
-        self.pending_bytes = 0
 
     def handle(self, event: MultipartSegment | bytes | bytearray | None) -> None:
         """One event: a part begins, has data, or ends (None)."""
@@ -192,7 +175,7 @@ class _PartReader:
                 name = self._part.name
                 raise InvalidRequest({name: [f"{name} may have at most {_MAX_FIELD_BYTES} bytes; received more."]})
             if event is None:
-                self._form.fields.append((self._part.name, self._text.decode("utf-8")))
+                self.fields.append((self._part.name, self._text.decode("utf-8")))
 
     def _begin(self, part: MultipartSegment) -> None:
         self._part = part
@@ -200,17 +183,18 @@ class _PartReader:
         part.filename = received_name(part.header("Content-Disposition", ""), part.filename)
         if part.name != "image":
             if part.filename is not None:
-                self._form.other_files.append(part.name)
+                self.other_files.append(part.name)
         elif part.filename is None and part.content_type in (None, "", "text/plain"):
             raise _bad_body("image must be a file part with a file name; received a text field.")
-        elif self._form.filename is not None:
+        elif self.filename is not None:
             raise _bad_body("image must be one file; received more than one. Send one request per image.")
         else:
-            self._form.filename = part.filename or ""
+            self.filename = part.filename or ""
 
     def _add_to_image(self, data: bytes | bytearray) -> None:
         from imgproc_local.codecs.picture.formats import max_local_bytes
 
+        self.image += data
         self._image_bytes += len(data)
         self._head += data[: 4 - len(self._head)]  # they identify a TIFF
         maximum = self._max_image_bytes
@@ -218,14 +202,10 @@ class _PartReader:
             maximum = max_local_bytes(self._head, maximum)
         if self._image_bytes > maximum:
             raise _too_large(maximum)
-        self._image_chunks.append(data)
-        self.pending_bytes += len(data)
 
     def flush(self) -> None:
-        for chunk in self._image_chunks:
-            self._incoming.write(chunk)
-        self._image_chunks.clear()
-        self.pending_bytes = 0
+        self._incoming.write(self.image)
+        self.image.clear()
 
 
 def _bad_body(message: str) -> InvalidRequest:
@@ -241,30 +221,26 @@ def _too_large(max_image_bytes: int) -> UploadTooLarge:
 # ---- what the form asks for ----
 
 
-def _read_plan(operation: Operation, form: _MultipartForm) -> tuple[Plan, dict[str, list[str]]]:
+def _read_plan(operation: Operation, form: _Form) -> tuple[Plan, dict[str, list[str]]]:
     """What the form asks for, and the problems found in it, by field. The plan is valid only if there are none."""
     own = requests.FIELDS_OF[operation]
     parameters = requests.Parameters(lambda name: _last(form.fields, name))
     read = {name: parameters.read(field) for name, field in requests.TEXT_FIELDS.items() if name in own}
-    read["languages"] = _languages(form.fields if "languages" in own else [], parameters.errors)
-    read["format"] = Format(read.get("format") or Format.WEBP)
-    parameters.errors |= requests.format_problem(read["format"])
-    read["project_name"] = read["project_name"] or DEFAULT_PROJECT_NAME
+    read["languages"] = _languages(form.fields if "languages" in own else [], parameters.errors) or None
     read["folder"] = received_folder(read["folder"] or "")
-    read["widths"] = read.get("widths") or ()
-    read["only_smaller"] = bool(read.get("only_smaller"))
-    read["context"] = read.get("context") or ""
-    read["role"] = Role(read.get("role") or Role.INFORMATIVE)
-    if read["role"] in (Role.LINK, Role.BUTTON) and not (read["context"] or "context" in parameters.errors):
-        aim = "where the link leads" if read["role"] is Role.LINK else "what the button does"
+    sent = {name: value for name, value in read.items() if value is not None}  # all else has the defaults of a Plan
+    plan = msgspec.convert({"operation": operation, **sent}, Plan)
+    parameters.errors |= requests.format_problem(plan.format)
+    if plan.role in (Role.LINK, Role.BUTTON) and not (plan.context or "context" in parameters.errors):
+        aim = "where the link leads" if plan.role is Role.LINK else "what the button does"
         parameters.errors["context"] = [f"context must say {aim}, as the alt text has to; received none."]
     if form.filename is None:
         received = f"one with the name {requests.shown(form.other_files[0])}" if form.other_files else "none"
         parameters.errors["image"] = [f"image is required: a file part of the form; received {received}."]
-    return Plan(operation, **read), parameters.errors
+    return plan, parameters.errors
 
 
-def _ignored_fields(operation: Operation, form: _MultipartForm) -> list[str]:
+def _ignored_fields(operation: Operation, form: _Form) -> list[str]:
     """The names of the parts that the operation does not know, in the order in which they were sent."""
     own = requests.FIELDS_OF[operation]
     names = [name for name, _ in form.fields if ("languages" if _is_language(name) else name) not in own]
@@ -322,7 +298,7 @@ def _languages(fields: Fields, errors: dict[str, list[str]]) -> tuple[str, ...]:
         problems.append(f"languages may have at most {MAX_LANGUAGES} codes; received {len(sent)} tags.")
     if problems:
         errors["languages"] = problems
-    return codes or DEFAULT_LANGUAGES
+    return codes
 
 
 # ---- the requests ----
