@@ -363,7 +363,7 @@ def _with_texts(
     pipeline: Pipeline, request: BatchRequest, file: LocalFile, texts: Sequence[Translation], folder: Path
 ) -> Path:
     assert file.format is not None
-    work = TextsWork(bytes(file.path.absolute()), file.format, tuple(texts), request.overwrite)
+    work = TextsWork(file.path.absolute(), file.format, tuple(texts), request.overwrite)
     written = write_texts(pipeline.workers, pipeline.timeout_s, work, pipeline.cancelled)
     return written.rename(folder / f"{file.kind}{file.width_px}-with-texts")
 

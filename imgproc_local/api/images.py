@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from datetime import datetime
 from email.utils import format_datetime
@@ -26,7 +25,7 @@ from imgproc_local.domain.image import CONVERT_TARGETS, Format
 from imgproc_local.domain.job import MADE_BY, Job, StageState, StoredFile, Variant
 from imgproc_local.domain.plan import MAX_SIDE_PX, Remake, RemakeItem
 from imgproc_local.domain.result import Note
-from imgproc_local.engine.results import JxlFile, jpeg_of
+from imgproc_local.engine.results import jpeg_of
 from imgproc_local.engine.workers import memory_limit_bytes
 
 IMAGE = "/images/{image_id:str}"
@@ -160,9 +159,7 @@ async def _rebuilt_jpeg(services: Services, job: Job, file_format: Format, path:
     if file_format is Format.JXL:
         if advice := install_advice(Format.JXL):
             raise errors.StorageFailed(advice)
-        made = await services.jpegs.run_now(
-            jpeg_of, JxlFile(os.fsencode(path)), memory_limit_bytes(job.info, Format.JXL)
-        )
+        made = await services.jpegs.run_now(jpeg_of, path, memory_limit_bytes(job.info, Format.JXL))
         rebuilt = made.path
     if rebuilt is None:
         problem = (

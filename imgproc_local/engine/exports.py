@@ -19,7 +19,6 @@ import csv
 import hashlib
 import io
 import logging
-import os
 import re
 import tempfile
 import threading
@@ -490,7 +489,7 @@ class Export:
         damage = self._blobs.find_damage(stored)
         if damage is not None:
             raise ExportBroken(f"The file {stored.sha256} is {damage} in the data folder.")
-        path, job = os.fsencode(self._blobs.path(stored.sha256)), planned.job
+        path, job = self._blobs.path(stored.sha256), planned.job
         work = TextsWork(path, stored.format, job.translations, words=job.words)
         try:
             return self._write_texts(work, self._cancelled)

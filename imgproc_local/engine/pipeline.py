@@ -31,7 +31,7 @@ from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
 
-_A = TypeVar("_A", bound=Struct)
+_A = TypeVar("_A")
 _R = TypeVar("_R")
 
 
@@ -129,9 +129,9 @@ class OnDemand:
 
 
 class FileToRead(Struct, frozen=True):
-    """A file, and the formats that it may have. Its path is bytes, because the name of a folder need not be text."""
+    """A file, and the formats that it may have."""
 
-    path: bytes
+    path: Path
     accepted: tuple[Format, ...]
     max_pixels: int
     disclosure: Disclosure
@@ -151,12 +151,11 @@ def read_file(file: FileToRead, check_stop: CheckStop) -> ReadPicture:
     from imgproc_local.codecs.picture.source import read_picture
 
     check_stop()
-    path = Path(os.fsdecode(file.path))
     try:
-        head = head_of(path)
+        head = head_of(file.path)
     except OSError as error:
         raise errors.StorageFailed(f"The picture can't be read from storage: {error.strerror}.") from error
-    picture = read_picture(path, detect(head, file.accepted), file.max_pixels, file.disclosure)
+    picture = read_picture(file.path, detect(head, file.accepted), file.max_pixels, file.disclosure)
     return ReadPicture(picture.info, packed(picture.record, file.disclosure))
 
 
@@ -170,9 +169,8 @@ def memory_to_read(file: FileToRead, check_stop: CheckStop) -> int:
     from imgproc_local.codecs.picture.source import opened
 
     check_stop()
-    path = Path(os.fsdecode(file.path))
-    with opened(path) as data:
-        if detect(head_of(path), file.accepted) is not Format.JXL:
+    with opened(file.path) as data:
+        if detect(head_of(file.path), file.accepted) is not Format.JXL:
             return MEMORY_WITHOUT_PIXELS
         info = read_jxl_info(data)
     # one of more pixels is refused before the JPEG is rebuilt
@@ -210,7 +208,7 @@ class Reader:
 
     def _file(self, path: Path, accepted: Sequence[Format]) -> FileToRead:
         # workers run in another folder
-        return FileToRead(os.fsencode(path.absolute()), tuple(accepted), self._max_pixels, self._disclosure())
+        return FileToRead(path.absolute(), tuple(accepted), self._max_pixels, self._disclosure())
 
 
 # ---- running stages ----
@@ -336,7 +334,7 @@ def run_stages(
     """
     size_bytes = file.stat().st_size
     original = original_name(name, default=f"image.{picture.info.format.value}")
-    work = WorkItem(os.fsencode(file), picture.info, plan, original, pipeline.options(), picture.record)
+    work = WorkItem(file, picture.info, plan, original, pipeline.options(), picture.record)
     stages = [stage for stage in pipeline.stages if stage.name in STAGES[plan.operation] and stage.name in wanted]
     last = [stage for stage in stages if plan.only_smaller and stage.name is StageName.CONVERT]
     results = _results(pipeline, [stage for stage in stages if stage not in last], work)

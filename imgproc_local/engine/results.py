@@ -17,7 +17,6 @@ pictures; the process of the engine sends them to the service.
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 from pathlib import Path
@@ -90,13 +89,7 @@ def _result_options(work: WorkItem) -> ResultOptions:
     return ResultOptions(target, work.options.effort)
 
 
-class JxlFile(Struct, frozen=True):
-    """A JPEG XL. Its path is bytes, because the name of a folder need not be valid UTF-8."""
-
-    path: bytes
-
-
-def jpeg_of(file: JxlFile, check_stop: CheckStop) -> Output:
+def jpeg_of(jxl: Path, check_stop: CheckStop) -> Output:
     """The JPEG that a JPEG XL was made of without loss; an output without a file if there is none. Runs in a worker.
 
     Raises: BrokenImage.
@@ -104,7 +97,7 @@ def jpeg_of(file: JxlFile, check_stop: CheckStop) -> Output:
     from imgproc_local.codecs.picture import other_decoders
 
     check_stop()
-    return Output(data=other_decoders.jpeg_of(Path(os.fsdecode(file.path)).read_bytes()), format=Format.JPEG)
+    return Output(data=other_decoders.jpeg_of(jxl.read_bytes()), format=Format.JPEG)
 
 
 # ---- the outside service ----
@@ -189,13 +182,12 @@ def convert_stage(workers: Workers) -> Stage:
 
 
 class TextsWork(Struct, frozen=True):
-    """A picture, its texts, and the words that a person changed. The path is given as bytes, because the name of a
-    folder need not be valid UTF-8.
+    """A picture, its texts, and the words that a person changed.
 
     With `overwrite`, texts that are already in the picture are replaced.
     """
 
-    path: bytes
+    path: Path
     format: Format
     translations: tuple[Translation, ...]
     overwrite: bool = False
@@ -206,10 +198,9 @@ def with_texts(work: TextsWork, check_stop: CheckStop) -> Output:
     """The picture with its texts as XMP. Runs in a worker."""
     from imgproc_local.codecs.alt_texts import texts_to_write, write_alt_texts
 
-    path = Path(os.fsdecode(work.path))
     info = ImageInfo(work.format, 0, 0)  # no pixels are decoded
     texts = texts_to_write(work.translations)
-    data = write_alt_texts(path, info, texts, check_stop, overwrite=work.overwrite, words=work.words)
+    data = write_alt_texts(work.path, info, texts, check_stop, overwrite=work.overwrite, words=work.words)
     return Output(data=data, format=work.format)
 
 

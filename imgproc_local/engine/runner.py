@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 
@@ -169,7 +168,7 @@ class Runner:
         damage = self._blobs.find_damage(original)
         if damage is not None:
             return StageFailed(f"The uploaded file is {damage} in the data folder. Send the picture again."), 0.0
-        file = os.fsencode(self._blobs.path(original.sha256))
+        file = self._blobs.path(original.sha256)
         name = claimed.job.original_filename
         options, present = self._pipeline.options(), claimed.job.file("optimized") or original
         work = WorkItem(

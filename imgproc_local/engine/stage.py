@@ -7,7 +7,6 @@ to learn whether the work is still wanted.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -43,14 +42,14 @@ class Options(Struct, frozen=True):
 
 
 class WorkItem(Struct, frozen=True):
-    """The input of a stage for one picture. `path` is the original file, which no stage changes.
+    """The input of a stage for one picture. `original` is the file, which no stage changes.
 
-    The path is given as bytes, because the name of a folder need not be text. `record` is what `read_file`
-    in `pipeline.py` read; without it, a stage reads the file again. `translated` is the text that is to be translated;
-    None has the picture described. `bytes_to_beat` is the size of the smallest file that there is already.
+    `record` is what `read_file` in `pipeline.py` read; without it, a stage reads the file again. `translated` is the
+    text that is to be translated; None has the picture described. `bytes_to_beat` is the size of the smallest file that
+    there is already.
     """
 
-    path: bytes
+    original: Path
     info: ImageInfo
     plan: Plan
     original_filename: str
@@ -68,10 +67,6 @@ class WorkItem(Struct, frozen=True):
     def must_be_encoded(self) -> bool:
         """Whether the original itself can't be the optimized file."""
         return self.result_size is not None or self.info.format in READ_ONLY_FORMATS
-
-    @property
-    def original(self) -> Path:
-        return Path(os.fsdecode(self.path))
 
     def picture(self) -> Picture:
         """The header and the record; the file is read only if it was not yet with these options. For workers."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -29,9 +28,9 @@ _QUALITY, _EFFORT = 80, 2
 
 
 class ThumbnailSource(Struct, frozen=True):
-    """An uploaded file. Its path is bytes, because the name of a folder need not be valid UTF-8."""
+    """An uploaded file."""
 
-    path: bytes
+    path: Path
     info: ImageInfo
 
 
@@ -45,7 +44,7 @@ def make_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> bytes:
     from imgproc_local.codecs.picture.libvips import of_samples, translate_errors
 
     with translate_errors("No thumbnail can be made of this picture"):
-        image = scaled_down(Path(os.fsdecode(source.path)), source.info, MAX_SIDE_PX, check_stop)
+        image = scaled_down(source.path, source.info, MAX_SIDE_PX, check_stop)
         # built from its samples alone, so that no metadata of the upload remains
         plain = of_samples(image.write_to_memory(), image.width, image.height, image.bands)
         return bytes(evaluate(plain, check_stop, "webpsave_buffer", keep="none", Q=_QUALITY, effort=_EFFORT))
@@ -90,7 +89,7 @@ class Thumbnails:
             job = await self._jobs.get(job_id)
             if (stored := await self._read(job)) is not None:  # another request had it made meanwhile
                 return stored
-            source = ThumbnailSource(os.fsencode(await self._blobs.intact(job.original)), job.info)
+            source = ThumbnailSource(await self._blobs.intact(job.original), job.info)
             webp = await self._on_demand.run_soon(make_thumbnail, source, memory_limit_bytes(job.info))
             await self._store(job_id, webp)
             return webp

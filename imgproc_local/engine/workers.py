@@ -46,7 +46,7 @@ from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
 
-_A = TypeVar("_A", bound=msgspec.Struct)
+_A = TypeVar("_A")
 _R = TypeVar("_R")
 _Made = TypeVar("_Made", Output, SizedOutput)
 

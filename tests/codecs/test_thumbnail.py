@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +40,7 @@ FILES = {
 def thumbnail(folder: Path, data: bytes) -> Image.Image:
     path = pictures.write(folder, data)
     info = probe(path, 10**9)
-    made = Image.open(io.BytesIO(make_thumbnail(ThumbnailSource(os.fsencode(path), info), pictures.never_stop)))
+    made = Image.open(io.BytesIO(make_thumbnail(ThumbnailSource(path, info), pictures.never_stop)))
     assert (made.format, getattr(made, "n_frames", 1)) == ("WEBP", 1)
     assert not {"exif", "icc_profile", "xmp"} & made.info.keys()
     return made

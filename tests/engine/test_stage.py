@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ def work(tmp_path: Path) -> WorkItem:
     path = tmp_path / "picture.jpg"
     path.write_bytes(pictures.jpeg(320, 240, quality=97))
     return WorkItem(
-        path=os.fsencode(path),
+        original=path,
         info=probe(path, 10**6),
         plan=Plan(Operation.PROCESS, languages=("en", "de"), project_name="A project"),
         original_filename="picture.jpg",

@@ -41,7 +41,7 @@ def work_item(folder: Path, project_name: str = "") -> WorkItem:
     path.write_bytes(pictures.jpeg(320, 240))
     plan = Plan(Operation.PROCESS, project_name=project_name)
     options = Options(target_score=85.0)
-    return WorkItem(os.fsencode(path), probe(path), plan, path.name, options)
+    return WorkItem(path, probe(path), plan, path.name, options)
 
 
 def run(workers: Workers, function: StageFunction, work: WorkItem, timeout_s: float = TIMEOUT_S) -> Output:
