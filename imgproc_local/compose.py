@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from imgproc_local.vision.models.store import ModelStore
     from imgproc_local.vision.models.tasks import ModelTasks
 
+_Maker = Callable[[], "LlmDescriber"]
+"""Makes the describer, when the first picture is described."""
+
 
 class Store(Struct, frozen=True):
     """What a command may use while a server owns the data folder."""
@@ -130,33 +133,28 @@ def open_stages(config: Config, folder: Path, *, at_once: int = 0, service: Tini
     results = folder / "results"
     results.mkdir(parents=True, exist_ok=True)
     settings = Settings(Loaded(config, {}, None))
-    with _open_pipeline(settings, folder, results, lambda: describer(config), service, at_once) as (pipeline, _):
+    with _open_pipeline(settings, folder, results, service, at_once) as (pipeline, _):
         yield pipeline
 
 
 @contextmanager
 def _open_pipeline(
-    settings: Settings,
-    folder: Path,
-    results: Path,
-    make_describer: Callable[[], LlmDescriber],
-    service: Tinify | None,
-    at_once: int,
+    settings: Settings, folder: Path, results: Path, service: Tinify | None, at_once: int, make: _Maker | None = None
 ) -> Iterator[tuple[Pipeline, Analyzer]]:
-    """The stages, with the folders of their worker processes in `folder`; see `open_stages`."""
+    """The stages, with the folders of their worker processes in `folder`; see `open_stages`. `make` makes another
+    describer than that of the settings.
+    """
     config = settings.config
     workers = codec_workers(config, folder / WORK_FOLDER, results)
-    analyzer = Analyzer(workers, make_describer, text_reader(config, folder / WORK_FOLDER / "ocr"))
+    analyzer = Analyzer(workers, make or (lambda: describer(config)), text_reader(config, folder / WORK_FOLDER / "ocr"))
     stages = (analyzer.stage, optimize_stage(workers, service), convert_stage(workers))
     reader = Reader(workers, config.max_pixels, lambda: settings.config.disclosure)
     # a quarter of the memory; per pixel, about 48 bytes to score and 58 to encode AVIF of a small picture
     pixels = usable_memory_bytes() // 4 // 100
     lanes = Lanes({CODECS_LANE: at_once, VISION_LANE: 1}, pixels) if at_once else None
+    options = partial(_stage_options, settings)
     try:
-        yield (
-            Pipeline(stages, lambda: _stage_options(settings.config), workers, reader, config.stage_timeout_s, lanes),
-            analyzer,
-        )
+        yield Pipeline(stages, options, workers, reader, config.stage_timeout_s, lanes), analyzer
     finally:
         reader.close()
         if lanes is not None:
@@ -165,7 +163,8 @@ def _open_pipeline(
         analyzer.close()
 
 
-def _stage_options(config: Config) -> Options:
+def _stage_options(settings: Settings) -> Options:
+    config = settings.config
     return Options(target_score(config.quality_target), config.pixel_texts, config.disclosure, config.effort)
 
 
@@ -302,7 +301,7 @@ async def open_services(
     doing: str,
     *,
     lock: FolderLock | None = None,
-    make_describer: Callable[[], LlmDescriber] | None = None,
+    make_describer: _Maker | None = None,
     clock: Clock = utc_now,
 ) -> AsyncIterator[Services]:
     """The whole service on its data folder. Inside the block it owns the folder, and the engine is running.
@@ -326,14 +325,8 @@ async def open_services(
         async with open_store(config, clock, create=True) as store:
             jobs = Jobs(store.database, config.queue_limit)
             blobs = Blobs(config.data_dir, jobs.is_referenced)
-            opening = _open_pipeline(
-                settings,
-                config.data_dir,
-                blobs.incoming_folder,
-                make_describer or (lambda: describer(config)),
-                service,
-                config.codec_threads or core_count(),
-            )
+            at_once, folder = config.codec_threads or core_count(), config.data_dir
+            opening = _open_pipeline(settings, folder, blobs.incoming_folder, service, at_once, make_describer)
             with opening as (pipeline, analyzer):
                 updates = Updates()
                 translations = Translations(store.database, MAX_LANGUAGES * config.queue_limit, updates.publish)

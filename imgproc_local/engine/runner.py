@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 
-from imgproc_local.domain.errors import NotFound, NoWorker, StageCancelled, StageFailed, StorageFailed
+from imgproc_local.domain.errors import NoWorker, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.job import MADE_BY, Job, SizedFile, StageName, StoredFile
 from imgproc_local.domain.plan import Plan
 from imgproc_local.domain.result import Note
@@ -234,18 +234,15 @@ class Runner:
             file = claimed.job.original if outcome.keeps_original else None
             return await self._stored_stages.record_done(claimed, file, *made)
         new_format = outcome.format or claimed.job.info.format
-        with suppress(NotFound):
-            async with AsyncExitStack() as stored:
-                opened = [self._blobs.stored(WorkerFile(path)) for path in outcome.paths]
-                blob, *others = [await stored.enter_async_context(each) for each in opened]
-                file = StoredFile(blob.sha256, blob.size_bytes, new_format)
-                sized = zip(others, outcome.variants, strict=True)
-                variants = [
-                    SizedFile(at.sha256, at.size_bytes, new_format, width_px=size.width_px, height_px=size.height_px)
-                    for at, size in sized
-                ]
-                changed = await self._stored_stages.record_done(claimed, file, *made, variants)
-                if changed is None:  # leave the block with an error, which removes the file again
-                    raise NotFound("The job was deleted while this stage ran.")
-                return changed
-        return None
+        async with AsyncExitStack() as stored:
+            opened = [self._blobs.stored(WorkerFile(path)) for path in outcome.paths]
+            blob, *others = blobs = [await stored.enter_async_context(each) for each in opened]
+            file = StoredFile(blob.sha256, blob.size_bytes, new_format)
+            variants = [
+                SizedFile(at.sha256, at.size_bytes, new_format, width_px=size.width_px, height_px=size.height_px)
+                for at, size in zip(others, outcome.variants, strict=True)
+            ]
+            changed = await self._stored_stages.record_done(claimed, file, *made, variants)
+            if changed is None:  # the job was deleted while this stage ran
+                await self._blobs.remove(each.sha256 for each in blobs)
+            return changed

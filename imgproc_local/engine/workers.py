@@ -29,6 +29,7 @@ import time
 import traceback
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -132,7 +133,8 @@ class _Worker(PipedChild):
         """Wait for the first answer, and log what it says. Raises: ChildEnded, what `check_stop` raises."""
         while (frame := self.receive(_POLL_S)) is None:
             check_stop()
-        _log_once(_decoded(frame, _Answer[None]))
+        for _, level, message in _decoded(frame, _Answer[None]).logged:
+            _log_once(level, message)
 
     def ask(self, request: _Request, kind: type[_R], check_stop: CheckStop) -> _Answer[_R]:
         """The answer to the request. Raises: _Lost, and what `check_stop` raises. The process has ended then."""
@@ -362,15 +364,10 @@ class Workers:
         worker.discard()
 
 
-_logged_before: set[str] = set()
-
-
-def _log_once(answer: _Answer[None]) -> None:
+@cache
+def _log_once(level: int, message: str) -> None:
     """Log what a worker says at its start, unless another one has said the same."""
-    for _, level, message in answer.logged:
-        if message not in _logged_before:
-            _logged_before.add(message)
-            log.log(level, "%s", message)
+    log.log(level, "%s", message)
 
 
 def _decoded(frame: bytes, kind: Any) -> Any:
