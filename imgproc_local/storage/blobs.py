@@ -141,10 +141,7 @@ class Blobs:
         try:
             yield
         finally:
-            for sha256 in addresses:
-                self._leases[sha256] -= 1
-                if not self._leases[sha256]:
-                    del self._leases[sha256]
+            self._leases -= Counter(addresses)  # without those that are 0 now
             await asyncio.shield(self.remove(addresses & self._to_remove))
 
     def _adopt(self, source: Path, blob: Blob) -> None:
@@ -214,7 +211,6 @@ class Blobs:
 
         Folders, which this program did not make, are left: they must not prevent a start.
         """
-        removed = 0
         with suppress(OSError):  # what is not a thumbnail of 0.1.0 stays, and so does its folder
             for file in self._older_thumbnails.glob("?" * 64 + ".webp"):
                 file.unlink()
@@ -224,8 +220,7 @@ class Blobs:
             leftovers = [file for file in self.on_disk() if file.name not in referenced]
             for file in [*incoming, *leftovers]:
                 file.unlink(missing_ok=True)
-                removed += 1
-        return removed
+        return len(incoming) + len(leftovers)
 
     def on_disk(self) -> list[Path]:
         """The stored files."""

@@ -13,7 +13,7 @@ import re
 import secrets
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -144,8 +144,7 @@ class Transaction:
         return list(await self._connection.execute_fetchall(QUERIES[query], bound))
 
     async def one(self, query: str, parameters: Parameters | None = None) -> Row | None:
-        rows = await self.all(query, parameters)
-        return rows[0] if rows else None
+        return next(iter(await self.all(query, parameters)), None)
 
     async def row(self, query: str, parameters: Parameters | None = None) -> Row:
         """The first row of a statement that always has one."""
@@ -161,11 +160,13 @@ class Transaction:
 
 
 class Database:
-    """`clock` gives the instants that rows carry."""
+    """The first of the `connections` writes, the others read; `opened` closes them. `clock` gives the instants that
+    rows carry.
+    """
 
-    def __init__(self, writer: aiosqlite.Connection, readers: Sequence[aiosqlite.Connection], clock: Clock) -> None:
-        self._writer = writer
-        self._readers = readers
+    def __init__(self, connections: Sequence[aiosqlite.Connection], opened: AsyncExitStack, clock: Clock) -> None:
+        self._writer, *readers = connections
+        self._opened = opened
         self._free_readers: asyncio.LifoQueue[aiosqlite.Connection] = asyncio.LifoQueue()
         for reader in readers:
             self._free_readers.put_nowait(reader)
@@ -224,10 +225,8 @@ class Database:
             return await read.all(query, parameters)
 
     async def close(self) -> None:
-        for reader in self._readers:
-            await reader.close()
         async with self._lock:
-            await self._writer.close()
+            await self._opened.aclose()
 
 
 async def _until_done(work: Coroutine[Any, Any, Any]) -> None:
@@ -274,20 +273,18 @@ def _create_private(path: Path) -> None:
         raise StorageFailed(_DISK_FULL if is_disk_full(error) else _NOT_WRITABLE) from error
 
 
-async def _connect(path: Path) -> aiosqlite.Connection:
+async def _connect(path: Path, opened: AsyncExitStack) -> aiosqlite.Connection:
+    """A connection that `opened` will close."""
     import aiosqlite
 
     connection = await aiosqlite.connect(path, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
+    opened.push_async_callback(connection.close)
     connection.row_factory = sqlite3.Row
-    try:
-        # EXTRA also syncs the removal of the journal with which a new database is created: if a loss of power brought
-        # it back beside a write-ahead log, SQLite would undo the creation
-        # with secure_delete, the bytes of deleted rows are overwritten, such as those of a context
-        for setting in ("synchronous = EXTRA", "journal_mode = WAL", "foreign_keys = ON", "secure_delete = ON"):
-            await connection.execute_fetchall(f"PRAGMA {setting}")
-    except BaseException:
-        await connection.close()
-        raise
+    # EXTRA also syncs the removal of the journal with which a new database is created: if a loss of power brought it
+    # back beside a write-ahead log, SQLite would undo the creation
+    # with secure_delete, the bytes of deleted rows are overwritten, such as those of a context
+    for setting in ("synchronous = EXTRA", "journal_mode = WAL", "foreign_keys = ON", "secure_delete = ON"):
+        await connection.execute_fetchall(f"PRAGMA {setting}")
     return connection
 
 
@@ -313,16 +310,10 @@ async def open_database(path: Path, clock: Clock = utc_now) -> Database:
         await asyncio.to_thread(_create_private, path)
         # refuse a file that can't be opened before aiosqlite starts its thread, which would outlive the error
         await asyncio.to_thread(lambda: sqlite3.connect(path).close())
-        opened: list[aiosqlite.Connection] = []
-        try:
-            writer = await _connect(path)
-            opened.append(writer)
+        async with AsyncExitStack() as opened:
+            writer = await _connect(path, opened)
             await _update(writer)
-            for _ in range(_READERS):
-                opened.append(reader := await _connect(path))
+            readers = [await _connect(path, opened) for _ in range(_READERS)]
+            for reader in readers:
                 await reader.execute_fetchall("PRAGMA query_only = ON")
-        except BaseException:
-            for connection in opened:
-                await connection.close()
-            raise
-    return Database(writer, opened[1:], clock)
+            return Database([writer, *readers], opened.pop_all(), clock)

@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.blobs import STORE_FOLDERS
@@ -89,14 +90,8 @@ def inspect_folder(folder: Path, *, thorough: bool) -> Inspection:
     problems = [Problem("files", f"{sha256}: {problem}") for sha256, problem in damaged.items()]
     if not current_owner(folder):
         problems += [Problem("foreign", f"{name} belongs to no job") for name in _foreign(folder, expected)]
-    return Inspection(
-        found.schema,
-        (*found.problems, *problems),
-        found.jobs,
-        found.keys,
-        len(expected) - len(damaged),
-        sum(size for sha256, size in expected.items() if sha256 not in damaged),
-    )
+    intact = [size for sha256, size in expected.items() if sha256 not in damaged]
+    return replace(found, problems=(*found.problems, *problems), files=len(intact), size_bytes=sum(intact))
 
 
 def _read(rows: sqlite3.Connection, thorough: bool) -> tuple[Inspection, dict[str, int]]:

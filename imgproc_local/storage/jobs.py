@@ -335,16 +335,16 @@ class Retention:
 
         `delete_files` deletes the files.
         """
-        found = True
-        while found:
+        while True:
             async with self._database.transaction() as tx:
                 rows = await tx.all("too_old", age.limits(tx.now, _BATCH))
+                if not rows:
+                    return
                 for row in rows:
                     for column, (kind, statement) in _CHANGES.items():
                         if row[column]:
                             await tx.run("queue_files", {"job_id": row["id"], "kind": kind})
                             await tx.run(statement, {"job_id": row["id"]})
-            found = bool(rows)
 
     async def delete_files(self, blobs: Blobs) -> int:
         """Delete those of the queued files that no row references, and return how many were queued.
@@ -352,12 +352,10 @@ class Retention:
         Only for the owner of the data folder.
         """
         count = 0
-        while True:
-            waiting = [row["sha256"] for row in await self._database.read_all("queued_removals", {"limit": _BATCH})]
-            if not waiting:
-                return count
-            count += len(waiting)
+        while rows := await self._database.read_all("queued_removals", {"limit": _BATCH}):
+            waiting = [row["sha256"] for row in rows]
             await blobs.remove(waiting)
             async with self._database.transaction() as tx:
-                for sha256 in waiting:
-                    await tx.run("unqueue_removal", {"sha256": sha256})
+                await tx.run("unqueue_removals", {"removed": waiting})
+            count += len(waiting)
+        return count

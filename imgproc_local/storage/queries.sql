@@ -643,8 +643,8 @@ UPDATE stages SET output_removed_at = :at WHERE job_id = :job_id AND output_sha2
 -- name: queued_removals
 SELECT sha256 FROM removals LIMIT :limit;
 
--- name: unqueue_removal
-DELETE FROM removals WHERE sha256 = :sha256;
+-- name: unqueue_removals
+DELETE FROM removals WHERE sha256 IN (SELECT value FROM json_each(:removed));
 
 -- ---- health ----
 

@@ -27,6 +27,8 @@ from imgproc_local.storage.database import Database, Row, Transaction
 from imgproc_local.storage.jobs import read_job
 
 _OF_PERSONS = (result.TextSource.PERSON, result.TextSource.EMBEDDED)
+_Name = TypeVar("_Name", bound=TextName)
+_Change = Callable[[Transaction, str, _Name], Awaitable[None]]
 Outcome = StoredText | ServiceError
 """A text as it is after a change, or the reason why it was not changed."""
 
@@ -83,14 +85,18 @@ class Translations:
         return await self._change(account_id, names, _cancel)
 
     async def _change(
-        self,
-        account_id: str,
-        wanted: Sequence[_Name | ServiceError],
-        change: Callable[[Transaction, str, _Name], Awaitable[None]],
+        self, account_id: str, wanted: Sequence[_Name | ServiceError], change: _Change[_Name]
     ) -> list[Outcome]:
         """Call `change` with the account and each text. It raises its reason before it changes anything."""
+        outcomes: list[_Name | ServiceError] = []
         async with self._database.transaction() as tx:
-            outcomes = [await _outcome(tx, account_id, each, change) for each in wanted]
+            for each in wanted:
+                try:
+                    if not isinstance(each, ServiceError):
+                        await change(tx, account_id, each)
+                    outcomes.append(each)
+                except ServiceError as reason:
+                    outcomes.append(reason)
             changed = [each for each in outcomes if not isinstance(each, ServiceError)]
             texts = await _read_texts(tx, account_id, changed)
         for job_id in dict.fromkeys(text.job_id for text in texts.values()):
@@ -171,25 +177,6 @@ async def insert_translation(tx: Transaction, job: Job, position: int, translati
     name = await _free_name(tx, where, translation.seo_filename)
     row = {**where, **msgspec.to_builtins(translation), **name, "account_id": job.account_id, "position": position}
     await tx.run("insert_translation", row)
-
-
-_Name = TypeVar("_Name", bound=TextName)
-
-
-async def _outcome(
-    tx: Transaction,
-    account_id: str,
-    wanted: _Name | ServiceError,
-    change: Callable[[Transaction, str, _Name], Awaitable[None]],
-) -> _Name | ServiceError:
-    """`wanted`, whose text was changed; or the reason why it was not."""
-    if isinstance(wanted, ServiceError):
-        return wanted
-    try:
-        await change(tx, account_id, wanted)
-    except ServiceError as reason:
-        return reason
-    return wanted
 
 
 async def _edit(tx: Transaction, account_id: str, edit: TextEdit) -> None:
