@@ -297,12 +297,7 @@ def lock_folder(config: Config, doing: str) -> FolderLock:
 
 @asynccontextmanager
 async def open_services(
-    settings: Settings,
-    doing: str,
-    *,
-    lock: FolderLock | None = None,
-    make_describer: _Maker | None = None,
-    clock: Clock = utc_now,
+    settings: Settings, *, lock: FolderLock | None = None, make_describer: _Maker | None = None, clock: Clock = utc_now
 ) -> AsyncIterator[Services]:
     """The whole service on its data folder. Inside the block it owns the folder, and the engine is running.
 
@@ -318,7 +313,7 @@ async def open_services(
     service = compression_service(config)
     # for `asyncio.to_thread`, with as many threads as it would have by default
     asyncio.get_running_loop().set_default_executor(started_threads(min(32, core_count() + 4), "imgproc-io"))
-    lock = lock or lock_folder(config, doing)
+    lock = lock or lock_folder(config, "serve")
     try:
         # what a `restore` left that was killed when all was in place
         await asyncio.to_thread(shutil.rmtree, config.data_dir / RESTORING, ignore_errors=True)

@@ -23,7 +23,6 @@ import msgspec
 from litestar import Litestar, Request, Response, Router
 from litestar.datastructures import Headers, State
 from litestar.enums import ScopeType
-from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, ControllerRouterHandler, HTTPScope, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
@@ -66,19 +65,10 @@ async def docs(request: Request[Any, Any, Any]) -> Response[bytes]:
     return Response(page, media_type="text/html", headers={"Content-Security-Policy": policy})
 
 
-HANDLERS: Sequence[HTTPRouteHandler] = (
-    service.languages,
-    *uploads.HANDLERS,
-    *images.HANDLERS,
-    image_edits.edit_images,
-    *translations.HANDLERS,
-    *account.HANDLERS,
-    *events.HANDLERS,
-    exports.export,
-    openapi,
-)
+_MODULES = (uploads, images, image_edits, translations, account, events, exports)
+HANDLERS = [service.languages, *(handler for module in _MODULES for handler in module.HANDLERS), openapi]
 """The handlers below the prefix of the API."""
-_OUTSIDE: Sequence[HTTPRouteHandler] = (docs, service.metrics, service.healthz)
+_OUTSIDE = [docs, service.metrics, service.healthz]
 
 
 @cache
@@ -93,18 +83,11 @@ def make_app(
     """The app on opened services: the API, and the handlers of the local page. `monotonic` counts seconds."""
     api = Router(path=_PREFIX, route_handlers=HANDLERS)
     metrics = Metrics(services)
+    state = {"services": services, "metrics": metrics, "uploads": uploads.Uploads(), "open_streams": Counter()}
+    state |= {"rate_limiter": RateLimiter(monotonic), "heartbeat": service.Heartbeat()}
     app = Litestar(
         route_handlers=[api, *_OUTSIDE, *page],
-        state=State(
-            {
-                "services": services,
-                "rate_limiter": RateLimiter(monotonic),
-                "heartbeat": service.Heartbeat(),
-                "uploads": uploads.Uploads(),
-                "open_streams": Counter(),
-                "metrics": metrics,
-            }
-        ),
+        state=State(state),
         guards=[refuse_trailing_slash],
         exception_handlers=errors.HANDLERS,
         before_send=[_complete_allow],

@@ -43,6 +43,9 @@ async def export(request: Request[Any, Any, Any]) -> Response[Any]:
     return ArchiveResponse(await services.exporter.open(account_id, fields))
 
 
+HANDLERS = [export]
+
+
 async def read_export_fields(request: Request[Any, Any, Any]) -> ExportFields:
     """The body of a request. Raises: InvalidRequest, UploadTooLarge, UploadTimedOut, ServiceStopping."""
     expected = "a JSON object with the fields of an export, its variants of best, optimized, converted and original"

@@ -53,6 +53,9 @@ async def edit_images(request: Request[Any, Any, Any]) -> wire.ResultsBody:
     return results(edits, outcomes, ChangedImage)
 
 
+HANDLERS = [edit_images]
+
+
 def _read_edit(edit: ImageEdit) -> ImageChange | InvalidRequest:
     """The change as it is stored, or what is wrong with it."""
     problems: dict[str, list[str]] = {}

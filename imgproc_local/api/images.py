@@ -229,10 +229,6 @@ async def remake(request: Request[Any, Any, Any]) -> wire.ResultsBody:
     return results(wanted.images, outcomes, RemakeItem)
 
 
-HANDLERS = [
-    _download("original", "The upload as it was received (local addition)"),
-    thumbnail,
-    _download("optimized", "The optimized file"),
-    converted,
-    remake,
-]
+_original = _download("original", "The upload as it was received (local addition)")
+_optimized = _download("optimized", "The optimized file")
+HANDLERS = [_original, thumbnail, _optimized, converted, remake]

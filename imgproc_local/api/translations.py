@@ -232,14 +232,6 @@ def _without_extension(name: str) -> str:
     return stem if dot and stem.strip() and is_known else name
 
 
-HANDLERS = [
-    edit_translation,
-    undo_translation,
-    redo_translation,
-    regenerate_translation,
-    edit_translations,
-    regenerate_translations,
-    cancel_translations,
-    undo_translations,
-    redo_translations,
-]
+_OF_ONE_TEXT = [edit_translation, undo_translation, redo_translation, regenerate_translation]
+_OF_TEXTS = [edit_translations, regenerate_translations, cancel_translations, undo_translations, redo_translations]
+HANDLERS = [*_OF_ONE_TEXT, *_OF_TEXTS]

@@ -300,7 +300,7 @@ async def _serve(settings: Settings, lock: FolderLock, listener: socket.socket, 
     """Serve on `listener` until a signal stops the server. Returns whether threads still run stages."""
 
     config = settings.config
-    async with open_services(settings, "serve", lock=lock) as services:
+    async with open_services(settings, lock=lock) as services:
         from imgproc_local.api.app import end_requests, make_app
         from imgproc_local.server import Server, server_config
         from imgproc_local.web import page

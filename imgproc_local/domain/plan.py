@@ -35,12 +35,8 @@ class Role(StrEnum):
     BUTTON = "button"
 
 
-STAGES: dict[Operation, tuple[StageName, ...]] = {
-    Operation.ANALYZE: (StageName.ANALYZE,),
-    Operation.OPTIMIZE: (StageName.OPTIMIZE,),
-    Operation.CONVERT: (StageName.CONVERT,),
-    Operation.PROCESS: (StageName.ANALYZE, StageName.OPTIMIZE, StageName.CONVERT),
-}
+STAGES = {Operation(stage): (stage,) for stage in StageName} | {Operation.PROCESS: tuple(StageName)}
+"""The stages of each operation: the one of the same name, or all."""
 
 ACCEPTED_FORMATS: dict[Operation, tuple[Format, ...]] = {
     Operation.ANALYZE: (Format.JPEG, Format.PNG, Format.GIF, Format.WEBP),

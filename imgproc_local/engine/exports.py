@@ -397,6 +397,8 @@ class Export:
         self._blobs = blobs
         self._write_texts = write_texts
         self._cancelled = threading.Event()
+        self._failures: list[dict[str, str]] = []
+        """Why texts were not written into a file, by its name."""
 
     async def write(self, send: Callable[[bytes], Awaitable[None]]) -> None:
         """Send the archive; while a piece is sent, the next one is made. Raises: ExportBroken, what `send` raises.
@@ -428,16 +430,15 @@ class Export:
         images = self.plan.images
         newest = max((planned.created_at for planned in images), default=_EARLIEST)
         exported: list[list[dict[str, Any]]] = []
-        failures: list[dict[str, str]] = []
         try:
             folder = str(self._blobs.incoming_folder)
             with _Window(_MAX_MEMORY_BYTES, dir=folder) as window, ZipFile(window, "w") as archive:
                 for planned in images:
                     exported.append([])
                     for file in planned.files:
-                        exported[-1].append(self._add(archive, planned, file, failures))
+                        exported[-1].append(self._add(archive, planned, file))
                         yield from window.complete()
-                tables = {"alt.csv": csv_table(images), "alt.json": _json_table(self.plan, exported, failures)}
+                tables = {"alt.csv": csv_table(images), "alt.json": _json_table(self.plan, exported, self._failures)}
                 tables |= {f"{shop}.csv": _shopify_table(self.plan) for shop in self.plan.request.tables}
                 for name, content in tables.items():
                     with archive.open(_entry(name, newest), "w") as entry:
@@ -448,15 +449,13 @@ class Export:
         except OSError as error:
             raise ExportBroken(f"It can't be made ({error.strerror}).") from error
 
-    def _add(
-        self, archive: ZipFile, planned: _PlannedImage, file: _PlannedFile, failures: list[dict[str, str]]
-    ) -> dict[str, Any]:
-        """Add a file, with its texts if it gets some; a failure to write them is added to `failures`.
+    def _add(self, archive: ZipFile, planned: _PlannedImage, file: _PlannedFile) -> dict[str, Any]:
+        """Add a file, with its texts if it gets some and they can be written.
 
         Returns what `alt.json` says about the file.
         """
         sha256 = file.stored.sha256
-        with_texts = self._with_texts(planned, file, failures) if file.gets_texts else None
+        with_texts = self._with_texts(planned, file) if file.gets_texts else None
         path = with_texts or self._blobs.path(sha256)
         digest = hashlib.sha256()
         try:
@@ -483,7 +482,7 @@ class Export:
             "texts_written": with_texts is not None,
         }
 
-    def _with_texts(self, planned: _PlannedImage, file: _PlannedFile, failures: list[dict[str, str]]) -> Path | None:
+    def _with_texts(self, planned: _PlannedImage, file: _PlannedFile) -> Path | None:
         """A temporary file with the texts, None if they can't be written. Raises: ExportBroken."""
         stored = file.stored
         damage = self._blobs.find_damage(stored)
@@ -498,7 +497,7 @@ class Export:
                 raise ExportBroken(_CLOSED) from error
             log.warning("No texts were written into the exported file %s: %s", stored.sha256, error)
             message = error.message if isinstance(error, errors.ServiceError) else "An unexpected error; see the log."
-            failures.append({"file": file.name, "message": message})
+            self._failures.append({"file": file.name, "message": message})
             return None
 
 

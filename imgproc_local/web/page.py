@@ -14,6 +14,7 @@ from typing import Any
 from litestar import Request, Response, Router
 from litestar.datastructures import ResponseHeader
 from litestar.exceptions import NotFoundException
+from litestar.types import ControllerRouterHandler
 
 from imgproc_local.api.images import is_current
 from imgproc_local.web import local, models, settings
@@ -66,21 +67,9 @@ async def _static(request: Request[Any, Any, Any]) -> Response[bytes | None]:
     return Response(content, media_type=_MEDIA_TYPES[name.rpartition(".")[2]], headers=headers)
 
 
-HANDLERS = [
-    Router(
-        path="/",
-        route_handlers=[
-            _index,
-            _static,
-            Router(
-                path="/",
-                route_handlers=[handler for module in (local, models, settings) for handler in module.HANDLERS],
-                response_headers=_NO_STORE,
-                guards=[require_session],
-            ),
-            Router(path="/", route_handlers=local.OPEN_HANDLERS, response_headers=_NO_STORE),
-        ],
-        guards=[require_own_host],
-        response_headers=[ResponseHeader(name=name, value=value) for name, value in _SECURITY_HEADERS.items()],
-    )
-]
+_HEADERS = [ResponseHeader(name=name, value=value) for name, value in _SECURITY_HEADERS.items()]
+_SIGNED_IN = [handler for module in (local, models, settings) for handler in module.HANDLERS]
+_OF_SESSIONS = Router("/", route_handlers=_SIGNED_IN, response_headers=_NO_STORE, guards=[require_session])
+_OPEN = Router("/", route_handlers=local.OPEN_HANDLERS, response_headers=_NO_STORE)
+_ALL: list[ControllerRouterHandler] = [_index, _static, _OF_SESSIONS, _OPEN]
+HANDLERS = [Router("/", route_handlers=_ALL, response_headers=_HEADERS, guards=[require_own_host])]

@@ -188,9 +188,7 @@ def running(
 
     async def serve() -> None:
         fixed = Loaded(config_for(folder, **settings), dict.fromkeys(SETTINGS, "default"), None)
-        async with open_services(
-            Settings(loaded or fixed), "test", make_describer=make_describer, clock=clock
-        ) as services:
+        async with open_services(Settings(loaded or fixed), make_describer=make_describer, clock=clock) as services:
             app = make_app(services, page.HANDLERS, monotonic)
             server = Server(server_config(app, 2), on_stop=lambda: end_requests(app), limits=limits)
             ready.set_result((services, app, server, asyncio.get_running_loop()))
