@@ -60,8 +60,6 @@ def default_config_path() -> Path | None:
 class Secret:
     """A setting that is never shown: its text says only whether it is set. `reveal` returns the value."""
 
-    __slots__ = ("_value",)
-
     def __init__(self, value: str = "") -> None:
         self._value = value.strip()
 

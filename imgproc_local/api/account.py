@@ -50,9 +50,8 @@ async def get_job(request: Request[Any, Any, Any]) -> Response[wire.JobBody]:
         job = await services.jobs.get(job_id, account_id)
     else:
         job = await services.engine.wait(job_id, wait_s, account_id)
-    return Response(
-        wire.job_body(job, services.config.status_set, include), headers=requests.preference_applied(wait_s)
-    )
+    body = wire.job_body(job, services.config.status_set, include)
+    return Response(body, headers=requests.preference_applied(wait_s))
 
 
 _LIST_PARAMETERS = [_STATUS, _PROJECT_ID, _NEEDS_TEXT, _LANGUAGE_MISSING, _LARGER, PARTS, _CURSOR, LIMIT]
@@ -78,10 +77,9 @@ async def list_jobs(request: Request[Any, Any, Any]) -> Response[wire.JobsBody]:
     jobs = await services.jobs.page(account_id, limit + 1, filters, cursor)
     has_more = len(jobs) > limit  # one more than `limit` was read
     jobs = jobs[:limit]
-    return Response(
-        wire.JobsBody([wire.job_data(job, status_set, include) for job in jobs], jobs[-1].id if has_more else None),
-        headers={"X-Total-Count": str(await services.jobs.count(account_id))},
-    )
+    listed = [wire.job_data(job, status_set, include) for job in jobs]
+    total = str(await services.jobs.count(account_id))
+    return Response(wire.JobsBody(listed, jobs[-1].id if has_more else None), headers={"X-Total-Count": total})
 
 
 @delete("/jobs/{job_id:str}", "jobs", None, status=204)

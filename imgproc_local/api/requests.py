@@ -56,14 +56,6 @@ TRUSTED_PROXY = "imgproc_trusted_proxy"
 """Set in the `scope["state"]` of a request whose connection comes from a trusted proxy."""
 
 
-class _Quota(Struct, frozen=True):
-    """Whether a request is allowed, how many more are allowed now, and in how many seconds there will be one more."""
-
-    is_allowed: bool
-    remaining: int
-    next_s: int
-
-
 class RateLimiter:
     """Limits the requests of each key in the last 60 seconds. `clock` returns monotonic seconds."""
 
@@ -72,10 +64,13 @@ class RateLimiter:
         self._accepted_s: dict[str, deque[float]] = {}
         """The times of the requests of each key that count, oldest first."""
 
-    def acquire(self, key_id: str, limit: int) -> _Quota:
-        """Count one request of `key_id` if fewer than `limit` were counted in the last 60 seconds. 0 is no limit."""
+    def acquire(self, key_id: str, limit: int) -> tuple[bool, int, int]:
+        """Count one request of `key_id` if fewer than `limit` were counted in the last 60 seconds. 0 is no limit.
+
+        Returns whether it is allowed, how many more are allowed now, and in how many seconds there will be one more.
+        """
         if limit <= 0:
-            return _Quota(True, 1_000_000, 0)  # at 0 remaining requests, clients would pause
+            return True, 1_000_000, 0  # at 0 remaining requests, clients would pause
         now_s = self._clock()
         accepted_s = self._accepted_s.setdefault(key_id, deque())
         while accepted_s and accepted_s[0] <= now_s - _WINDOW_S:
@@ -85,7 +80,7 @@ class RateLimiter:
             accepted_s.append(now_s)
         excess = max(0, len(accepted_s) - limit)  # where the limit was lowered: so many must pass first
         next_s = accepted_s[excess] + _WINDOW_S - now_s
-        return _Quota(is_allowed, max(0, limit - len(accepted_s)), max(1, math.ceil(next_s)))
+        return is_allowed, max(0, limit - len(accepted_s)), max(1, math.ceil(next_s))
 
 
 async def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
@@ -101,15 +96,15 @@ async def require_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRou
     key = await services.store.keys.authenticate(sent_key(connection))
     limit = services.config.rate_limit_per_minute if key.rate_limit is None else key.rate_limit
     limiter: RateLimiter = connection.app.state.rate_limiter
-    quota = limiter.acquire(key.id, limit)
+    is_allowed, remaining, next_s = limiter.acquire(key.id, limit)
     connection.scope["user"] = key
     connection.scope["state"][RATE_HEADERS] = [
         (b"x-ratelimit-limit", b"%d" % limit),
-        (b"x-ratelimit-remaining", b"%d" % quota.remaining),
-        (b"x-ratelimit-reset", b"%d" % math.ceil(time.time() + quota.next_s)),
+        (b"x-ratelimit-remaining", b"%d" % remaining),
+        (b"x-ratelimit-reset", b"%d" % math.ceil(time.time() + next_s)),
     ]
-    if not quota.is_allowed:
-        raise RateLimited(quota.next_s)
+    if not is_allowed:
+        raise RateLimited(next_s)
 
 
 def sent_key(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
@@ -205,6 +200,11 @@ def integer(name: str, description: str, minimum: int, maximum: int, *, required
     return Field(name, description, {"type": "integer", "minimum": minimum, "maximum": maximum, **more}, required)
 
 
+def _line(name: str, description: str, max_chars: int) -> Field:
+    """A text without control characters."""
+    return Field(name, description, {"type": "string", "maxLength": max_chars, "pattern": _NO_CONTROLS})
+
+
 def ulid(name: str, description: str) -> Field:
     return Field(name, description, {"type": "string", "pattern": f"^{ULID}$"})
 
@@ -217,15 +217,11 @@ TEXT_FIELDS = {
     for field in (
         FORMAT,
         ulid("project_id", "an existing project; wins over project_name"),
-        Field(
-            "project_name",
-            "name of the project, which is created if it is new. Default: API Uploads",
-            {"type": "string", "maxLength": 255, "pattern": _NO_CONTROLS},
-        ),
-        Field(
+        _line("project_name", "name of the project, which is created if it is new. Default: API Uploads", 255),
+        _line(
             "folder",
             "where the file was on the sender's disk, its parts joined by slashes (local addition)",
-            {"type": "string", "maxLength": plan.MAX_FOLDER_CHARS, "pattern": _NO_CONTROLS},
+            plan.MAX_FOLDER_CHARS,
         ),
         Field(
             "context",

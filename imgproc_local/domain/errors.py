@@ -42,7 +42,8 @@ machine; no message contains a stack trace or a secret. `api/errors.py` maps eac
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from imgproc_local.domain.export import MissingFile, NeededText
 from imgproc_local.domain.result import StoredText
@@ -212,12 +213,9 @@ class ExportIncomplete(ServiceError):
 
     def __init__(self, needs_text: Sequence[NeededText], missing: Sequence[MissingFile]) -> None:
         self.needs_text, self.missing = needs_text, missing
-        found = []
-        if needs_text:
-            found.append(f"{len(needs_text)} image{_s(needs_text)} without a text (allow_needs_text)")
-        if missing:
-            found.append(f"{len(missing)} missing file{_s(missing)} (allow_missing)")
-        lacking = " and ".join(found)
+        texts = f"{len(needs_text)} image{_s(needs_text)} without a text (allow_needs_text)" if needs_text else ""
+        files = f"{len(missing)} missing file{_s(missing)} (allow_missing)" if missing else ""
+        lacking = " and ".join(filter(None, (texts, files)))
         super().__init__(f"Nothing was exported: {lacking}. Send the fields in brackets as true to export the rest.")
 
 
@@ -239,6 +237,15 @@ class ServiceStopping(ServiceError):
 
 class StorageFailed(ServiceError):
     """A file or folder can't be read or written, above all the data folder."""
+
+
+@contextmanager
+def storage_errors(what: str) -> Iterator[None]:
+    """Raises the errors of the operating system inside the block as StorageFailed. `what` can't be done then."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailed(f"{what} ({error.strerror}).") from error
 
 
 class NoWorker(StorageFailed):

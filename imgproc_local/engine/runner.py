@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 
+from msgspec.structs import replace
+
 from imgproc_local.domain.errors import NoWorker, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.job import MADE_BY, Job, SizedFile, StageName, StoredFile
 from imgproc_local.domain.plan import Plan
@@ -164,17 +166,14 @@ class Runner:
     def _run_stage(self, claimed: ClaimedStage, token: CancellationToken) -> tuple[Outcome, float]:
         """Check the original and run the stage. Runs on a thread of the lane."""
         token.check()
-        original = claimed.job.original
+        job, original = claimed.job, claimed.job.original
         damage = self._blobs.find_damage(original)
         if damage is not None:
             return StageFailed(f"The uploaded file is {damage} in the data folder. Send the picture again."), 0.0
         file = self._blobs.path(original.sha256)
-        name = claimed.job.original_filename
-        options, present = self._pipeline.options(), claimed.job.file("optimized") or original
-        work = WorkItem(
-            *(file, claimed.job.info, claimed.plan, name, options, claimed.record, claimed.translated),
-            bytes_to_beat=present.size_bytes,
-        )
+        options, name = self._pipeline.options(), job.original_filename
+        work = WorkItem(file, job.info, claimed.plan, name, options, claimed.record, claimed.translated)
+        work = replace(work, bytes_to_beat=(job.file("optimized") or original).size_bytes)
         stage = next(stage for stage in self._pipeline.stages if stage.name == claimed.stage)
         return self._pipeline.run(stage, work, token)
 

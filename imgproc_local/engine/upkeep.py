@@ -65,8 +65,7 @@ async def run_upkeep(
             if await retention.delete_files(blobs):
                 on_removed()
         except Exception as error:  # the upkeep must go on after any error
-            is_expected = isinstance(error, StorageFailed)
-            log.error("The upkeep of the data folder failed: %s", error, exc_info=not is_expected)
+            log.error("The upkeep of the data folder failed: %s", error, exc_info=not isinstance(error, StorageFailed))
         await asyncio.sleep(DELETE_FILES_EVERY_S)
 
 

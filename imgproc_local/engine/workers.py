@@ -203,11 +203,9 @@ class Workers:
         self._lock = threading.Lock()
         self._last_start_failed = False
         self._closed = False
-        try:
+        with errors.storage_errors("The data folder can't be used"):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise errors.StorageFailed(f"The data folder can't be used ({error.strerror}).") from error
 
     @property
     def pids(self) -> list[int]:
@@ -288,10 +286,8 @@ class Workers:
     def _moved(self, worker: _Worker, name: str) -> str:
         """The path of a file from the worker's folder in that of results. Raises: ServiceError."""
         path = self._results / f"{secrets.token_hex(8)}.part"
-        try:
+        with errors.storage_errors("The result of a stage can't be stored"):
             (worker.folder / name).rename(path)
-        except OSError as error:
-            raise errors.StorageFailed(f"The result of a stage can't be stored ({error.strerror}).") from error
         # a compromised worker may have made a link, which could name any file of this user, or a folder
         if not stat.S_ISREG(path.lstat().st_mode):
             path.rename(worker.folder / path.name)  # deleted with the worker's folder
@@ -319,11 +315,9 @@ class Workers:
         """Raises: OSError, ChildEnded, StorageFailed, what `check_stop` raises."""
         if self._closed:
             raise errors.StageCancelled("The service is stopping.")
-        try:
+        with errors.storage_errors("The folder of a worker process can't be made"):
             self._folder.mkdir(mode=0o700, exist_ok=True)
             folder = Path(tempfile.mkdtemp(dir=self._folder))
-        except OSError as error:
-            raise errors.StorageFailed(f"The folder of a worker process can't be made ({error.strerror}).") from error
         try:
             worker = _Worker(folder, self._command, self._environment)
         except OSError:
@@ -433,12 +427,10 @@ def _answer(request: _Request, folder: Path) -> _Answer[Any]:
         # `check_stop` does nothing in a worker: the service kills a worker whose work is no longer wanted
         result = request.function(request.argument, lambda: None)
         if isinstance(result, Output) and result.data is not None:
-            try:
+            with errors.storage_errors("The result of a stage can't be written"):
                 variants = enumerate(result.variants)
                 written = tuple(_written(each, folder / f"{_RESULT_FILE}-{number}") for number, each in variants)
                 result = replace(_written(result, folder / _RESULT_FILE), variants=written)
-            except OSError as error:
-                raise errors.StorageFailed(f"The result of a stage can't be written ({error.strerror}).") from error
         return _Answer(result)
     except errors.ServiceError as error:
         return _Answer(error_code=error.code, error_message=error.message)

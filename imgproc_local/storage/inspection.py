@@ -14,7 +14,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.domain.errors import StorageFailed, storage_errors
 from imgproc_local.storage.blobs import STORE_FOLDERS
 from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES, SCHEMA, STEPS
 from imgproc_local.system.files import hash_file
@@ -167,7 +167,7 @@ def file_problem(folder: Path, sha256: str, size_bytes: int, *, compare: bool) -
 
 def _foreign(folder: Path, expected: dict[str, int]) -> Iterator[str]:
     """Everything in the folders of stored and incoming files that is not an expected file in its place."""
-    try:
+    with storage_errors("The stored files can't be read"):
         for entry in [*_entries(folder / "incoming"), *_entries(folder / "files")]:
             if entry.parent.name != "files" or entry.is_symlink() or not entry.is_dir():
                 yield str(entry.relative_to(folder))
@@ -175,8 +175,6 @@ def _foreign(folder: Path, expected: dict[str, int]) -> Iterator[str]:
             for file in _entries(entry):
                 if file.name not in expected or file.name[:2] != entry.name:
                     yield str(file.relative_to(folder))
-    except OSError as error:
-        raise StorageFailed(f"The stored files can't be read ({error.strerror}).") from error
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -192,10 +190,8 @@ def filled_folders(folder: Path) -> list[str]:
     Raises: StorageFailed.
     """
     paths = [folder / name for name in (*STORE_FOLDERS, WORK_FOLDER)]
-    try:
+    with storage_errors(f"The data folder {folder} can't be read"):
         return [path.name for path in paths if path.is_symlink() or _entries(path)]
-    except OSError as error:
-        raise StorageFailed(f"The data folder {folder} can't be read ({error.strerror}).") from error
 
 
 def content_problem(folder: Path) -> tuple[str, str] | None:
