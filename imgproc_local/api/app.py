@@ -41,12 +41,10 @@ _PREFIX = "/api/v1"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 """A client's `X-Request-Id` that is well-formed. Any other is replaced, because request ids are written to logs."""
 _MESSAGE_BYPASSED = "This service is behind a proxy, which gives it TLS. Send the request to the proxy."
+_HEADERS = b"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Prefer, X-API-Key, X-Request-Id"
 _PREFLIGHT_HEADERS = [
     (b"access-control-allow-methods", b"GET, HEAD, POST, PATCH, DELETE"),
-    (
-        b"access-control-allow-headers",
-        b"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Prefer, X-API-Key, X-Request-Id",
-    ),
+    (b"access-control-allow-headers", _HEADERS),
     (b"access-control-max-age", b"600"),
 ]
 """What a page may send, and for how many seconds a browser remembers that."""

@@ -82,11 +82,8 @@ class ArchiveResponse(Response[None]):
     """
 
     def __init__(self, export: Export) -> None:
-        headers = {
-            "Content-Disposition": content_disposition(archive_stem(export.plan), ".zip"),
-            "Accept-Ranges": "none",
-            "Cache-Control": "no-store",
-        }
+        name = content_disposition(archive_stem(export.plan), ".zip")
+        headers = {"Content-Disposition": name, "Accept-Ranges": "none", "Cache-Control": "no-store"}
         super().__init__(None, headers=headers, media_type="application/zip", status_code=200)
         self._export = export
 

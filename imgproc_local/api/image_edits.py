@@ -12,13 +12,14 @@ from imgproc_local.api import requests, wire
 from imgproc_local.api.errors import results
 from imgproc_local.api.openapi import patch, results_content
 from imgproc_local.domain.errors import InvalidRequest
+from imgproc_local.domain.export import published
 from imgproc_local.domain.plan import MAX_ITEMS
 from imgproc_local.domain.result import MAX_KEYWORD_CHARS, WORD_LIMITS, one_line
 from imgproc_local.storage.images import ChangedImage, ImageChange, change_images
 
 
 def _word(name: str, limit: str) -> Meta:
-    return Meta(description="null for what the file says", extra_json_schema={limit: WORD_LIMITS[name]})
+    return published("null for what the file says", **{limit: WORD_LIMITS[name]})
 
 
 class ImageEdit(Struct, frozen=True, forbid_unknown_fields=True):

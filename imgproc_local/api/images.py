@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from email.utils import format_datetime
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +31,9 @@ from imgproc_local.engine.workers import memory_limit_bytes
 
 IMAGE = "/images/{image_id:str}"
 _THUMBNAIL = file_content("image/webp")
+_get_file = partial(
+    get, tag="images", answer=file_content("image/*"), headers=[IF_NONE_MATCH], raises=[errors.FileNotReady]
+)
 _TASKS: dict[Variant, str] = {"optimized": "optimization", "converted": "conversion"}
 """The name in messages of the work that makes a file."""
 
@@ -37,15 +41,7 @@ _TASKS: dict[Variant, str] = {"optimized": "optimization", "converted": "convers
 def _download(variant: Variant, summary: str) -> HTTPRouteHandler:
     """The handler that answers with a file."""
 
-    @get(
-        f"{IMAGE}/{variant}",
-        "images",
-        file_content("image/*"),
-        headers=[IF_NONE_MATCH],
-        raises=[errors.FileNotReady],
-        operationId=variant,
-        summary=summary,
-    )
+    @_get_file(f"{IMAGE}/{variant}", operationId=variant, summary=summary)
     async def download(request: Request[Any, Any, Any]) -> File | Response[None]:
         return await _file_of_image(request, variant)
 
@@ -78,14 +74,7 @@ _WIDTH = requests.integer(
 )
 
 
-@get(
-    f"{IMAGE}/converted",
-    "images",
-    file_content("image/*"),
-    query=[_AS, _WIDTH],
-    headers=[IF_NONE_MATCH],
-    raises=[errors.FileNotReady],
-)
+@_get_file(f"{IMAGE}/converted", query=[_AS, _WIDTH])
 async def converted(request: Request[Any, Any, Any]) -> File | Response[None]:
     """The converted file (local addition).
 

@@ -54,8 +54,7 @@ class Metrics:
 
     def answered(self, method: str, route: str, status: int, duration_s: float) -> None:
         """Count a request whose answer begins."""
-        known_method = method if method in _METHODS else "other"
-        labels = (known_method, route, str(status))
+        labels = (method if method in _METHODS else "other", route, str(status))
         self._requests.labels(*labels).inc()
         self._request_s.labels(*labels).observe(duration_s)
 

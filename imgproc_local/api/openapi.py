@@ -85,14 +85,9 @@ def endpoint(
     """
     in_path = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+):str}", path)]
     raised = [*raises, *([errors.NotFound] if in_path else []), *([errors.InvalidRequest] if query else [])]
-    described: dict[str, Any] = {
-        "tags": [tag],
-        "parameters": [
-            asdict(field) | {"in": place}
-            for place, fields in (("path", in_path), ("query", query), ("header", headers))
-            for field in fields
-        ],
-    }
+    places = {"path": in_path, "query": query, "header": headers}
+    parameters = [asdict(field) | {"in": place} for place, fields in places.items() for field in fields]
+    described: dict[str, Any] = {"tags": [tag], "parameters": parameters}
     if body is not None:
         form = {"$ref": f"#/components/schemas/{body.capitalize()}Fields"} if isinstance(body, Operation) else None
         content = {"multipart/form-data": {"schema": form}} if form else {"application/json": {"schema": body}}

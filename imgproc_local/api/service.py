@@ -92,13 +92,11 @@ async def _require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any
         await require_key(connection, handler)
 
 
-@get(
-    "/metrics",
-    "service",
-    {"text/plain": {"schema": {"type": "string"}}},
-    security=[{}, {"bearer": []}, {"apiKey": []}],
-    guard=_require_loopback_or_key,
-)
+_TEXT = {"text/plain": {"schema": {"type": "string"}}}
+_KEY_OR_NONE: list[dict[str, list[str]]] = [{}, {"bearer": []}, {"apiKey": []}]
+
+
+@get("/metrics", "service", _TEXT, security=_KEY_OR_NONE, guard=_require_loopback_or_key)
 async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Counts and states for Prometheus (local addition, outside /api/v1).
 

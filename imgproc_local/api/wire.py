@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, MAX_LONG_CHARS
-from imgproc_local.domain.export import MissingFile, NeededText
+from imgproc_local.domain.export import MissingFile, NeededText, published
 from imgproc_local.domain.image import ConvertTarget, compression_percentage
 from imgproc_local.domain.job import Job, Project, StageName, StageState, Status
 from imgproc_local.domain.languages import Language
@@ -49,6 +49,7 @@ _Ulid = Annotated[str, Meta(pattern="^[0-9a-z]{26}$", examples=["01kaj0r2t6x3m8v
 _StatusWord = Annotated[str, Meta(extra_json_schema={"enum": [status.value for status in Status]})]
 _LanguageCode = Annotated[str, Meta(min_length=2, max_length=2, examples=["en"])]
 Count = Annotated[int, Meta(ge=0)]
+_Text = str | UnsetType
 _StageWord = Literal["analyze", "optimize", "convert"]
 _Reason = Annotated[str, Meta(extra_json_schema={"enum": list(NeedsTextReason)})]
 _Role = Annotated[str, Meta(extra_json_schema={"enum": list(Role)})]
@@ -119,18 +120,10 @@ class ResultsBody(Struct, frozen=True):
 class TranslationEdit(Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a PATCH; at least one field is sent."""
 
-    seo_alt_text: Annotated[
-        str | UnsetType,
-        Meta(description="one line of plain text", extra_json_schema={"minLength": 1, "maxLength": MAX_ALT_CHARS}),
-    ] = UNSET
-    seo_filename: Annotated[
-        str | UnsetType, Meta(description="stored as ASCII words joined by hyphens", extra_json_schema={"minLength": 1})
-    ] = UNSET
+    seo_alt_text: Annotated[_Text, published("one line of plain text", minLength=1, maxLength=MAX_ALT_CHARS)] = UNSET
+    seo_filename: Annotated[_Text, published("stored as ASCII words joined by hyphens", minLength=1)] = UNSET
     long_description: Annotated[
-        str | UnsetType,
-        Meta(
-            description="one paragraph of plain text; empty for none", extra_json_schema={"maxLength": MAX_LONG_CHARS}
-        ),
+        _Text, published("one paragraph of plain text; empty for none", maxLength=MAX_LONG_CHARS)
     ] = UNSET
     decorative: Annotated[bool | UnsetType, Meta(description="true if the alt text shall be empty")] = UNSET
     accept: Annotated[bool | UnsetType, Meta(description="true to accept the alt text as it is")] = UNSET

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -21,10 +21,14 @@ addresses of images and nothing else about them."""
 _RequestedVariant = Literal["best", Variant]
 """`best` is the smaller of the optimized and the converted file."""
 MissingReason = Literal["unfinished", "failed", "not_requested", "removed", "missing", "damaged"]
-_Identifier = Annotated[
-    str,
-    Meta(description="ULID, in either case", extra_json_schema={"pattern": "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$"}),
-]
+
+
+def published(description: str, **schema: Any) -> Meta:
+    """What is published of a field. The `schema` is checked by what reads the field, which has its own messages."""
+    return Meta(description=description, extra_json_schema=schema)
+
+
+_Identifier = Annotated[str, published("ULID, in either case", pattern="^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$")]
 
 
 class ExportFields(Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,9 +38,10 @@ class ExportFields(Struct, frozen=True, forbid_unknown_fields=True):
 
     images: Annotated[
         tuple[_Identifier, ...] | None,
-        Meta(
-            description="the ids of images; null is all finished images of the account, or of project_id",
-            extra_json_schema={"minItems": 1, "maxItems": MAX_IMAGES},
+        published(
+            "the ids of images; null is all finished images of the account, or of project_id",
+            minItems=1,
+            maxItems=MAX_IMAGES,
         ),
     ] = None
     project_id: Annotated[_Identifier | None, Meta(description="only images of this project; not beside images")] = None
