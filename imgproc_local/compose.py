@@ -152,7 +152,11 @@ def _open_pipeline(
     # a quarter of the memory; per pixel, about 48 bytes to score and 58 to encode AVIF of a small picture
     pixels = usable_memory_bytes() // 4 // 100
     lanes = Lanes({CODECS_LANE: at_once, VISION_LANE: 1}, pixels) if at_once else None
-    options = partial(_stage_options, settings)
+
+    def options() -> Options:
+        now = settings.config
+        return Options(target_score(now.quality_target), now.pixel_texts, now.disclosure, now.effort)
+
     try:
         yield Pipeline(stages, options, workers, reader, config.stage_timeout_s, lanes), analyzer
     finally:
@@ -161,11 +165,6 @@ def _open_pipeline(
             lanes.close()
         workers.close()
         analyzer.close()
-
-
-def _stage_options(settings: Settings) -> Options:
-    config = settings.config
-    return Options(target_score(config.quality_target), config.pixel_texts, config.disclosure, config.effort)
 
 
 def model_store(config: Config, *, may_be_new: bool = False) -> ModelStore:

@@ -99,12 +99,13 @@ class TextReader:
     """Recognizes text in pictures. If this fails, only the text of one picture is missing, and the log says so.
 
     `find_networks` is called for each picture and returns the folder of the networks; None if they are not installed.
-    They occupy 100 MB between pictures, so `workers` are used for nothing else.
+    They occupy 100 MB between pictures, so `workers` are used for nothing else; `close` ends them.
     """
 
     def __init__(self, workers: Workers, find_networks: Callable[[], Path | None]) -> None:
         self._workers = workers
         self._find_networks = find_networks
+        self.close = workers.close
 
     @property
     def is_available(self) -> bool:
@@ -134,10 +135,6 @@ class TextReader:
             log.warning("The text in a picture was not read: %s", str(failure).strip().splitlines()[-1])
             return None
 
-    def close(self) -> None:
-        """End the process."""
-        self._workers.close()
-
 
 class Analyzer:
     """Runs the analyze stage. The describer is created for the first picture, on the vision lane's single thread.
@@ -151,10 +148,7 @@ class Analyzer:
         self._workers = workers
         self._make_describer = make_describer
         self._text_reader = text_reader
-
-    @property
-    def stage(self) -> Stage:
-        return Stage(StageName.ANALYZE, VISION_LANE, self.run)
+        self.stage = Stage(StageName.ANALYZE, VISION_LANE, self.run)
 
     @cached_property
     def _describer(self) -> LlmDescriber:

@@ -393,7 +393,7 @@ class Export:
 
     def __init__(self, plan: ExportPlan, resources: AsyncExitStack, blobs: Blobs, write_texts: _WriteTexts) -> None:
         self.plan = plan
-        self._resources = resources
+        self.close = resources.aclose
         self._blobs = blobs
         self._write_texts = write_texts
         self._cancelled = threading.Event()
@@ -421,9 +421,6 @@ class Export:
     def stop(self) -> None:
         """Break the archive off soon, also where texts are being written: its connection was closed."""
         self._cancelled.set()
-
-    async def close(self) -> None:
-        await self._resources.aclose()
 
     def _pieces(self) -> Generator[bytes]:
         """The archive in pieces. Runs on threads, one after the other. Raises: ExportBroken."""

@@ -11,8 +11,6 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 
-from msgspec.structs import replace
-
 from imgproc_local.domain.errors import NoWorker, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.job import MADE_BY, Job, SizedFile, StageName, StoredFile
 from imgproc_local.domain.plan import Plan
@@ -172,8 +170,8 @@ class Runner:
             return StageFailed(f"The uploaded file is {damage} in the data folder. Send the picture again."), 0.0
         file = self._blobs.path(original.sha256)
         options, name = self._pipeline.options(), job.original_filename
-        work = WorkItem(file, job.info, claimed.plan, name, options, claimed.record, claimed.translated)
-        work = replace(work, bytes_to_beat=(job.file("optimized") or original).size_bytes)
+        to_beat = (job.file("optimized") or original).size_bytes
+        work = WorkItem(file, job.info, claimed.plan, name, options, claimed.record, claimed.translated, to_beat)
         stage = next(stage for stage in self._pipeline.stages if stage.name == claimed.stage)
         return self._pipeline.run(stage, work, token)
 
