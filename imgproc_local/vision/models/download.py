@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 
 from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.system.files import fsync_folder, open_own_file
+from imgproc_local.system.files import open_own_file
 from imgproc_local.vision.models.model import HUB_URL, MANIFEST_FILE, Manifest, ModelFile
 from imgproc_local.vision.models.store import Progress, hash_file, require_free_space, translate_disk_errors, write_json
 
@@ -51,22 +51,14 @@ def download_model(entry: Manifest, folder: Path, progress: Progress) -> None:
         404: f"It has no {entry.text.file} or no {entry.mmproj.file} of {repository}. Check HF_ENDPOINT.",
         429: "It received too many requests. Wait or set HF_TOKEN, then try again to resume.",
     }
-    with translate_disk_errors(folder):
+    with opened_client(endpoint, advice) as client, translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-
         done = sum(_downloaded_bytes(folder / name) for name in entry.files())
         require_free_space(folder, entry.size_bytes - done)
-    with translate_http_errors(endpoint, advice), new_client() as client:
         client.headers.update({"Authorization": f"Bearer {token}"} if token else {})
         for name, file in zip(entry.files(), entry.listed_files(endpoint), strict=True):
             fetch(client, file.url, file, folder / name, progress)
-    with translate_disk_errors(folder):
         write_json(folder / MANIFEST_FILE, entry)
-        fsync_folder(folder)
-
-
-def new_client() -> httpx.Client:
-    return httpx.Client(timeout=30.0, follow_redirects=True, headers={"Accept-Encoding": "identity"})
 
 
 def _downloaded_bytes(path: Path) -> int:
@@ -77,11 +69,10 @@ def _downloaded_bytes(path: Path) -> int:
 def fetch(client: httpx.Client, url: str, file: ModelFile, path: Path, progress: Progress) -> None:
     """Download `file` to `path`, in a folder that exists. What is there already is resumed, and verified at the end.
 
-    Raises: ModelUnusable, if it is another file than expected; StorageFailed; httpx.HTTPError.
+    Raises: ModelUnusable, if it is another file than expected; OSError; httpx.HTTPError.
     """
     if _downloaded_bytes(path) > file.size_bytes:  # left from a catalogue that named a larger file
-        with translate_disk_errors(path.parent):
-            path.unlink()
+        path.unlink()
     while (done := _downloaded_bytes(path)) < file.size_bytes:
         try:
             _append(client, url, file, path, done, progress)
@@ -94,8 +85,7 @@ def fetch(client: httpx.Client, url: str, file: ModelFile, path: Path, progress:
             time.sleep(1.0)  # before a download goes on whose connection broke
     actual = hash_file(path, f"verifying {file.file}", progress)
     if actual != file.sha256:
-        with translate_disk_errors(path.parent):
-            path.unlink()
+        path.unlink()
         raise ModelUnusable(
             f"{file.file} is not the expected file, or was corrupted during the download: expected the SHA-256"
             f" {file.sha256}, received {actual}. Nothing was installed; pull it again."
@@ -105,7 +95,7 @@ def fetch(client: httpx.Client, url: str, file: ModelFile, path: Path, progress:
 def _append(client: httpx.Client, url: str, file: ModelFile, path: Path, done: int, progress: Progress) -> None:
     """Append the missing bytes, or write all of them if the server can't send a part."""
     headers = {"Range": f"bytes={done}-"} if done else {}
-    with translate_disk_errors(path.parent), client.stream("GET", url, headers=headers) as response:
+    with client.stream("GET", url, headers=headers) as response:
         response.raise_for_status()
         is_part = response.status_code == httpx.codes.PARTIAL_CONTENT
         done = done if is_part else 0
@@ -120,13 +110,17 @@ def _append(client: httpx.Client, url: str, file: ModelFile, path: Path, done: i
 
 
 @contextmanager
-def translate_http_errors(url: str, advice: Mapping[int, str] | None = None) -> Iterator[None]:
-    """Raises: ModelUnusable, for any error of httpx inside the block. `advice` says what to do about a status."""
+def opened_client(url: str, advice: Mapping[int, str]) -> Iterator[httpx.Client]:
+    """A client for the server of `url`. `advice` says what to do about a status.
+
+    Raises: ModelUnusable, for any error of httpx inside the block.
+    """
     try:
-        yield
+        with httpx.Client(timeout=30.0, follow_redirects=True, headers={"Accept-Encoding": "identity"}) as client:
+            yield client
     except httpx.HTTPStatusError as error:
         status = error.response.status_code
-        raise ModelUnusable(f"{host(url)} answered with {status}. {(advice or {}).get(status, _ADVICE)}") from error
+        raise ModelUnusable(f"{host(url)} answered with {status}. {advice.get(status, _ADVICE)}") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         reason = str(error) or type(error).__name__
         raise ModelUnusable(f"{host(url)} can't be reached, or the connection broke ({reason}). {_ADVICE}") from error

@@ -9,7 +9,6 @@ type. In a folder, only `MANIFEST_FILE`, its signature and names that end in .gg
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -20,30 +19,11 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.system.files import open_own_file
-from imgproc_local.vision.models import networks
-from imgproc_local.vision.models.model import (
-    MANIFEST_FILE,
-    MMPROJ_FILE,
-    TEXT_MODEL_FILE,
-    ChatFormat,
-    Manifest,
-    ModelFile,
-    VisionModel,
-    read_catalogue,
-    require_name,
-)
+from imgproc_local.system.files import copy_durably, open_own_file
+from imgproc_local.vision.models import model, networks, store
+from imgproc_local.vision.models.model import MANIFEST_FILE, Manifest, ModelFile, VisionModel, read_catalogue
 from imgproc_local.vision.models.signature import SIGNATURE_FILE, require_signature
-from imgproc_local.vision.models.store import (
-    OCR,
-    ModelStore,
-    Progress,
-    hash_file,
-    require_free_space,
-    translate_disk_errors,
-    verify_files,
-    write_json,
-)
+from imgproc_local.vision.models.store import OCR, ModelStore, Progress
 
 AIR_GAPPED = (
     "air_gapped is true: nothing is downloaded. Run `models pull NAME --to DIR` on a connected machine,"
@@ -97,8 +77,7 @@ def pull(models: ModelStore, name: str, self_test: _SelfTest, progress: Progress
             _test_and_publish(models, folder, entry, self_test)
         else:
             networks.install(models, folder / networks.WHEEL.file, progress)
-            with translate_disk_errors(folder):
-                shutil.rmtree(folder)
+            shutil.rmtree(folder)
     return entry
 
 
@@ -110,7 +89,7 @@ def pull_to(folder: Path, name: str, progress: Progress) -> None:
     """
     entry = None if name == OCR else catalogue_entry(name)
     is_new = not folder.exists()
-    with translate_disk_errors(folder):
+    with store.translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         files = {path.name.removesuffix(".part") for path in folder.iterdir() if not path.name.startswith(".")}
     if entry is not None and (foreign := files - {MANIFEST_FILE, SIGNATURE_FILE, *entry.files()}):
@@ -152,7 +131,7 @@ def import_(
             networks.install(models, wheel, progress)
         return None
     if options.name is not None:
-        require_name(options.name)
+        model.require_name(options.name)
         models.require_not_installed(options.name)
     paths = [path for source in sources for path in _files_of(source)]
     supplied = next((_read_manifest(path, options.signers) for path in paths if path.name == MANIFEST_FILE), None)
@@ -161,11 +140,11 @@ def import_(
     # so that an incomplete or damaged model is rejected before it is copied, which takes long
     text, mmproj = _identify_pair([path for path in paths if path.name != MANIFEST_FILE])
     with models.locked(), models.staging_folder() as staged:
-        files = (_copy(text, staged / TEXT_MODEL_FILE, progress), _copy(mmproj, staged / MMPROJ_FILE, progress))
-        manifest = _manifest(*files, supplied, options)
+        copied_text = _copy(text, staged / model.TEXT_MODEL_FILE, progress)
+        copied_mmproj = _copy(mmproj, staged / model.MMPROJ_FILE, progress)
+        manifest = _manifest(copied_text, copied_mmproj, supplied, options)
         models.require_not_installed(manifest.name)
-        with translate_disk_errors(models.folder):
-            write_json(staged / MANIFEST_FILE, manifest)
+        store.write_json(staged / MANIFEST_FILE, manifest)
         _test_and_publish(models, staged, manifest, self_test)
     return manifest
 
@@ -173,7 +152,7 @@ def import_(
 def verify(models: ModelStore, name: str, progress: Progress) -> None:
     """Check that the installed files have their SHA-256 sums. Raises: ModelUnusable."""
     files = networks.NETWORKS if name == OCR else models.manifest(name).files()
-    verify_files(models.folder / name, files, progress)
+    store.verify_files(models.folder / name, files, progress)
 
 
 def _files_of(source: Path) -> list[Path]:
@@ -203,13 +182,10 @@ def _read_manifest(path: Path, signers: Path | None) -> Manifest:
 
 
 def _copy(source: Path, target: Path, progress: Progress) -> ModelFile:
-    """Copy a file to `target` and hash the copy. Raises: ModelUnusable, StorageFailed."""
-    with translate_disk_errors(target.parent.parent):
-        require_free_space(target.parent, source.stat().st_size)
-        shutil.copyfile(source, target)
-        with target.open("rb+") as copy:
-            os.fsync(copy.fileno())
-    return ModelFile(source.name, target.stat().st_size, hash_file(target, f"verifying {source.name}", progress))
+    """Copy a file to `target` and hash the copy. Raises: ModelUnusable, StorageFailed, OSError."""
+    store.require_free_space(target.parent, source.stat().st_size)
+    copy_durably(source, target)
+    return ModelFile(source.name, target.stat().st_size, store.hash_file(target, f"verifying {source.name}", progress))
 
 
 def _test_and_publish(models: ModelStore, staged: Path, manifest: Manifest, self_test: _SelfTest) -> None:
@@ -217,7 +193,7 @@ def _test_and_publish(models: ModelStore, staged: Path, manifest: Manifest, self
 
     Raises: ModelUnusable, StorageFailed.
     """
-    paths = (staged / TEXT_MODEL_FILE, staged / MMPROJ_FILE)
+    paths = (staged / model.TEXT_MODEL_FILE, staged / model.MMPROJ_FILE)
     try:
         self_test(VisionModel(manifest.name, *paths, manifest.chat, gpu_layers=models.gpu_layers))
     except ModelUnusable as error:
@@ -281,7 +257,7 @@ def _manifest(text: ModelFile, mmproj: ModelFile, supplied: Manifest | None, opt
     name = options.name or (known.name if known else None)
     if name is None:
         raise ModelUnusable("These files are not in the catalogue, so the model has no name. Give it one with --name.")
-    require_name(name)
+    model.require_name(name)
     for stated, stated_by in ((supplied, f"its {MANIFEST_FILE}"), (catalogue.get(name), f"the catalogue's {name!r}")):
         for file, expected in ((text, stated and stated.text), (mmproj, stated and stated.mmproj)):
             if expected and expected.sha256 != file.sha256:
@@ -290,6 +266,6 @@ def _manifest(text: ModelFile, mmproj: ModelFile, supplied: Manifest | None, opt
                     f" received {file.sha256}."
                 )
     manifest = msgspec.structs.replace(known or Manifest(text=text, mmproj=mmproj), name=name, text=text, mmproj=mmproj)
-    given = {field: getattr(options, field) for field in ChatFormat.__struct_fields__}
+    given = {field: getattr(options, field) for field in model.ChatFormat.__struct_fields__}
     changes = {field: value for field, value in given.items() if value is not None}
     return msgspec.structs.replace(manifest, chat=msgspec.structs.replace(manifest.chat, **changes))

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.system.files import fsync_folder
+from imgproc_local.system.files import write_atomically
 from imgproc_local.vision.models.model import MANIFEST_FILE, ModelFile
 from imgproc_local.vision.models.store import OCR, ModelStore, Progress, translate_disk_errors, verify_files, write_json
 
@@ -80,14 +80,13 @@ def wheel_in(sources: Sequence[Path]) -> Path | None:
 
 def download(folder: Path, progress: Progress) -> None:
     """Download the wheel into `folder`. Raises: ModelUnusable, StorageFailed."""
-    from imgproc_local.vision.models.download import fetch, new_client, translate_http_errors
+    from imgproc_local.vision.models.download import fetch, opened_client
 
-    with translate_disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     index = next(
         (os.environ[name] for name in _INDEX_VARIABLES if os.environ.get(name)), "https://pypi.org/simple"
     ).rstrip("/")
-    with translate_http_errors(index), new_client() as client:
+    with opened_client(index, {}) as client, translate_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
         url = _find_url(client, f"{index}/rapidocr/")
         fetch(client, url, WHEEL, folder / WHEEL.file, progress)
 
@@ -105,15 +104,10 @@ def _find_url(client: httpx.Client, page_url: str) -> str:
 
 
 def install(models: ModelStore, wheel: Path, progress: Progress) -> None:
-    """Unpack the networks from the wheel into place. The lock must be held. Raises: ModelUnusable, StorageFailed."""
+    """Unpack the networks from the wheel into place. The lock must be held. Raises: ModelUnusable, OSError."""
     verify_files(wheel.parent, {wheel.name: WHEEL}, progress)
-    with models.staging_folder() as staged, translate_disk_errors(models.folder):
-        with zipfile.ZipFile(wheel) as archive:
-            for name, network in NETWORKS.items():
-                with (staged / name).open("xb") as out:
-                    out.write(archive.read(network.file))
-                    out.flush()
-                    os.fsync(out.fileno())
+    with models.staging_folder() as staged, zipfile.ZipFile(wheel) as archive:
+        for name, network in NETWORKS.items():
+            write_atomically(staged / name, archive.read(network.file))
         write_json(staged / MANIFEST_FILE, WHEEL)
-        fsync_folder(staged)
         models.publish(staged, OCR)

@@ -161,7 +161,7 @@ class ModelStore:
         if not (is_name(name) or name == OCR) or not (self.folder / name).is_dir():
             self.manifest(name)  # raises that it is not installed
         self._require_own(name)
-        with self.locked(), translate_disk_errors(self.folder):
+        with self.locked():
             if self.selected() == name:
                 (self.folder / _SELECTION_FILE).unlink(missing_ok=True)
             removed = self.folder / f".removed-{secrets.token_hex(4)}"
@@ -173,41 +173,40 @@ class ModelStore:
     def locked(self) -> Iterator[None]:
         """Hold the lock of the models folder inside the block; what killed processes left is deleted first.
 
-        Raises: DataFolderBusy, if another process holds the lock; StorageFailed.
+        Raises: DataFolderBusy, if another process holds the lock; StorageFailed, also for any OSError in the block.
         """
         with translate_disk_errors(self.folder):
             self._make_folder()
-            lock = files.open_own_file(self.folder / _LOCK_FILE, "ab")
-        with lock:
-            if not files.lock_within(lock, _LOCK_WAIT_S):
-                raise DataFolderBusy(f"Another command changes the models in {self.folder}. Wait until it has ended.")
-            with translate_disk_errors(self.folder):
+            with files.open_own_file(self.folder / _LOCK_FILE, "ab") as lock:
+                if not files.lock_within(lock, _LOCK_WAIT_S):
+                    busy = f"Another command changes the models in {self.folder}."
+                    raise DataFolderBusy(f"{busy} Wait until it has ended.")
                 self._delete_leftovers()
-            yield
+                yield
 
     def partial(self, name: str) -> Path:
-        """The folder of an unfinished download, which need not exist. Raises: StorageFailed, if it leads elsewhere."""
-        with translate_disk_errors(self.folder):
-            return files.path_inside(self.folder, Path(PARTIAL_FOLDER, name, "file")).parent
+        """The folder of an unfinished download, which need not exist. Raises: OSError, if it leads elsewhere."""
+        return files.path_inside(self.folder, Path(PARTIAL_FOLDER, name, "file")).parent
 
     @contextmanager
     def staging_folder(self) -> Iterator[Path]:
         """A new folder in the models folder, deleted after the block unless it was renamed. The lock must be held."""
-        with translate_disk_errors(self.folder):
-            staged = self.folder / f".building-{secrets.token_hex(4)}"
-            staged.mkdir()
+        staged = self.folder / f".building-{secrets.token_hex(4)}"
+        staged.mkdir()
         try:
             yield staged
         finally:
             shutil.rmtree(staged, ignore_errors=True)
 
     def publish(self, staged: Path, name: str) -> None:
-        """Rename the complete folder `staged` to `name`. Raises: ModelUnusable, if that is taken; StorageFailed."""
-        with translate_disk_errors(self.folder):
-            files.fsync_folder(staged)
-            self.require_not_installed(name)
-            staged.rename(self.folder / name)
-            files.fsync_folder(self.folder)
+        """Rename the complete folder `staged` to `name`. The lock must be held.
+
+        Raises: ModelUnusable, if the name is taken; OSError.
+        """
+        files.fsync_folder(staged)
+        self.require_not_installed(name)
+        staged.rename(self.folder / name)
+        files.fsync_folder(self.folder)
 
     def require_not_installed(self, name: str) -> None:
         """Raises: ModelUnusable, if the name is taken."""

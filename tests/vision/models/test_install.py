@@ -125,7 +125,7 @@ def test_a_full_disk_leaves_no_incomplete_model(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     if message == "is full":
-        monkeypatch.setattr("imgproc_local.vision.models.install.os.fsync", full)
+        monkeypatch.setattr("imgproc_local.system.files.os.fsync", full)
     else:
         monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     with pytest.raises(StorageFailed, match=message):
