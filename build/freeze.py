@@ -36,8 +36,6 @@ import sys
 import sysconfig
 import tempfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,38 +66,33 @@ class Unbuildable(Exception):
 
 
 def main() -> None:
-    arguments = _arguments()
-    try:
-        freeze(arguments.out.resolve(), arguments.work.resolve())
-    except Unbuildable as error:
-        raise SystemExit(f"freeze: {error}") from None
-
-
-def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist", metavar="DIR", help="output folder  [dist/]")
     parser.add_argument("--work", type=Path, default=_work_folder(), metavar="DIR", help="work folder  [%(default)s]")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    try:
+        freeze(arguments.out.resolve(), arguments.work.resolve())
+    except (Unbuildable, subprocess.SubprocessError) as error:  # a command that failed, or took too long
+        raise SystemExit(f"freeze: {error}") from None
 
 
 def _work_folder() -> Path:
-    if sys.platform == "win32":
-        caches = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        caches = Path.home() / "Library" / "Caches"
-    else:
-        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return caches / "imgproc-local-freeze"
+    caches = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
+    return Path(caches, "imgproc-local-freeze")
 
 
 def freeze(out: Path, work: Path) -> None:
-    """Build both programs, their bill of materials and their licences into `out`. Raises: Unbuildable."""
+    """Build both programs, their bill of materials and their licences into `out`.
+
+    Raises: Unbuildable; subprocess.SubprocessError.
+    """
     _check_interpreter()
     for folder in (out, work):
         folder.mkdir(parents=True, exist_ok=True)
     print(f"Work folder: {work}", flush=True)
     python = _environment(work)
-    with _scratch(work) as scratch:
+    with tempfile.TemporaryDirectory(prefix="run-", dir=work) as folder:
+        scratch = Path(folder)
         site = _installed_project(python, scratch)
         built = _pyinstaller(python, scratch, site)
         _run([python, BUILD / "sbom.py", scratch / "contents.json", site, built, NAME])
@@ -126,27 +119,27 @@ def _environment(work: Path) -> Path:
     complete = folder / "complete"
     if not complete.exists():
         print("Installing the locked packages. If llama.cpp is compiled, that takes some minutes.", flush=True)
-        with _scratch(work) as scratch:
-            _run([sys.executable, "-m", "venv", scratch / "venv"])
-            new = scratch / "venv" / python.relative_to(folder)
+        with tempfile.TemporaryDirectory(prefix="run-", dir=work) as scratch:
+            venv = Path(scratch, "venv")
+            _run([sys.executable, "-m", "venv", venv])
+            new = venv / python.relative_to(folder)
             # The user's own pip cache may contain a llama.cpp that was compiled for this processor only, and pip
             # would use it: it finds a compiled package by the address of its source, not by the compiler's settings.
             cache = str(work / f"pip-{hashlib.sha256(compilation).hexdigest()[:16]}")
             _reuse_llama_cpp(new, Path(cache))
             settings = f"{CMAKE_ARGS} {shlex.quote(f'-DCMAKE_PROJECT_llama_cpp_INCLUDE={LLAMA_CPP.as_posix()}')}"
             _pip(new, "install", "--require-hashes", "-r", LOCK, PIP_CACHE_DIR=cache, CMAKE_ARGS=settings)
-            (scratch / "venv" / "complete").touch()
+            (venv / "complete").touch()
             if not complete.exists():  # a build that runs at the same time may have created it
                 shutil.rmtree(folder, ignore_errors=True)
                 # its scripts would look for the interpreter in the old folder, so `python -m` is used instead of them
-                (scratch / "venv").rename(folder)
+                venv.rename(folder)
     return python
 
 
 def _reuse_llama_cpp(python: Path, cache: Path) -> None:
     """Copy what pip compiled with the same settings, as it does for the tests, from pip's own cache to `cache`."""
-    command = [python, "-m", "pip", "cache", "dir"]
-    answer = _answer(command)  # fails if pip has no cache
+    answer = _answer([python, "-m", "pip", "cache", "dir"])  # fails if pip has no cache
     compiled_with = ";".join([_sha256(LLAMA_CPP), *shlex.split(CMAKE_ARGS)]).encode()
     own = Path(answer.stdout.strip())
     for wheel in own.glob("wheels/**/llama_cpp_python-*.whl") if answer.returncode == 0 else ():
@@ -167,11 +160,7 @@ def _installed_project(python: Path, scratch: Path) -> Path:
     package = source / "imgproc_local" / "__init__.py"
     package.write_text(re.sub(r'(?<=__version__ = ").*(?=")', _with_commit, package.read_text("utf-8")), "utf-8")
     flags = "" if os.name == "nt" else f"-ffile-prefix-map={source}=. -g0"
-    _pip(
-        python,
-        *("install", "--no-deps", "--no-build-isolation", "--no-compile", "--target", site, source),
-        CFLAGS=flags,
-    )
+    _pip(python, "install", "--no-deps", "--no-build-isolation", "--no-compile", "--target", site, source, CFLAGS=flags)
     return site
 
 
@@ -231,19 +220,12 @@ def _sha256(file: Path) -> str:
 # ---- running commands ----
 
 
-@contextmanager
-def _scratch(work: Path) -> Iterator[Path]:
-    """A folder for this run only, deleted afterwards."""
-    with tempfile.TemporaryDirectory(prefix="run-", dir=work) as name:
-        yield Path(name)
-
-
 def _pip(python: Path, *arguments: str | Path, **environment: str) -> None:
     _run([python, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"], **environment)
 
 
 def _run(command: list[str | Path], **environment: str) -> None:
-    """Run a command in an environment that makes its output reproducible. Raises: Unbuildable."""
+    """Run a command in an environment that makes its output reproducible. Raises: subprocess.SubprocessError."""
     fixed = {
         "SOURCE_DATE_EPOCH": str(_commit_time()),
         "PYTHONHASHSEED": "0",
@@ -254,13 +236,8 @@ def _run(command: list[str | Path], **environment: str) -> None:
         "TZ": "UTC",
     }
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("IMGPROC_", "PYTHON"))}
-    words, environment = [str(part) for part in command], inherited | fixed | environment
-    try:
-        done = subprocess.run(words, cwd=ROOT, env=environment, check=False, timeout=STEP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        raise Unbuildable(f"no end within {STEP_TIMEOUT_S} seconds of: {' '.join(words)}") from None
-    if done.returncode:
-        raise Unbuildable(f"exit status {done.returncode} from: {' '.join(words)}")
+    words = [str(part) for part in command]
+    subprocess.run(words, cwd=ROOT, env=inherited | fixed | environment, check=True, timeout=STEP_TIMEOUT_S)
 
 
 def _commit_time() -> int:
@@ -281,14 +258,11 @@ def _git(*arguments: str) -> str:
 
 
 def _answer(command: list[str | Path]) -> subprocess.CompletedProcess[str]:
-    """What a command writes about ROOT, with times in UTC. Raises: Unbuildable."""
+    """What a command writes about ROOT, with times in UTC. Raises: subprocess.TimeoutExpired."""
     environment = os.environ | {"TZ": "UTC"}
-    try:
-        return subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=ANSWER_TIMEOUT_S
-        )
-    except subprocess.TimeoutExpired:
-        raise Unbuildable(f"no answer within {ANSWER_TIMEOUT_S} seconds to: {' '.join(map(str, command))}") from None
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=ANSWER_TIMEOUT_S
+    )
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -70,19 +71,19 @@ def _components(sources: list[Path], site: Path, licences: Path) -> Iterator[Com
             owners[Path(str(distribution.locate_file(file))).resolve()] = _normalized_name(distribution)
     used = {BOOTLOADER_WHEEL}
     system: dict[Path, None] = {}
-    build_output = [site.resolve().parent, BUILD]
+    others = [*_standard_library(), site.resolve().parent, BUILD]
     for source in sources:
         real = source.resolve()
         if real in owners:
             used.add(owners[real])
-        elif source.name.startswith(("libpython", "python3")) or _is_in_any(real, _standard_library()):
+        elif source.name.startswith(("libpython", "python3")) or any(map(real.is_relative_to, others)):
             continue
-        elif not _is_in_any(real, build_output) and str(source) != "-":  # a namespace package has no file
+        elif str(source) != "-":  # a namespace package has no file
             system[real] = None
     for name in used:
         _copy_licences(wheels[name], licences, *BUNDLED["wheels"].get(name, {}).get("texts", ()))
         nested = bundled_libraries(wheels[name])
-        yield {"type": "library", **_wheel_component(wheels[name]), **({"components": nested} if nested else {})}
+        yield {"type": "library", **_wheel_component(wheels[name])} | ({"components": nested} if nested else {})
     yield _interpreter_component(licences)
     for library in system:
         yield _system_component(library, licences)
@@ -93,13 +94,7 @@ def _normalized_name(distribution: Distribution) -> str:
     return re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower()
 
 
-def _is_in_any(path: Path, folders: list[Path]) -> bool:
-    return any(path.is_relative_to(folder) for folder in folders)
-
-
 def _standard_library() -> list[Path]:
-    import sysconfig
-
     return [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib")]
 
 
@@ -150,14 +145,12 @@ def _version_data(distribution: Distribution) -> bytes:
 
 
 def _wheel_component(distribution: Distribution) -> Component:
-    name, version = distribution.metadata["Name"], distribution.version
-    metadata = distribution.metadata
-    licence = metadata.get("License-Expression") or metadata.get("License")
-    if not licence or not SPDX_EXPRESSION.fullmatch(licence):
-        classifiers = distribution.metadata.get_all("Classifier") or ()
-        licence = (
-            " AND ".join(SPDX_BY_CLASSIFIER[each] for each in classifiers if each in SPDX_BY_CLASSIFIER) or licence
-        )
+    metadata, version = distribution.metadata, distribution.version
+    name = metadata["Name"]
+    licence = metadata.get("License-Expression") or metadata.get("License") or ""
+    if not SPDX_EXPRESSION.fullmatch(licence):
+        known = [SPDX_BY_CLASSIFIER.get(classifier) for classifier in metadata.get_all("Classifier") or ()]
+        licence = " AND ".join(filter(None, known)) or licence
     if not licence:
         raise SystemExit(f"sbom: {name} {version} declares no licence")
     purl = f"pkg:pypi/{_normalized_name(distribution)}@{version}"
@@ -192,9 +185,8 @@ def _interpreter_component(licences: Path) -> Component:
     folders = [*_standard_library(), Path(f"/usr/share/doc/python{version.rpartition('.')[0]}")]
     texts = [folder / name for folder in folders for name in ("LICENSE.txt", "LICENSE", "copyright")]
     _copy_text(next((text for text in texts if text.exists()), None), licences / "python", "Python")
-    return {"type": "platform", "bom-ref": f"cpython@{version}", "name": "CPython", "version": version} | _licence(
-        "Python-2.0.1"
-    )
+    component = {"type": "platform", "bom-ref": f"cpython@{version}", "name": "CPython", "version": version}
+    return component | _licence("Python-2.0.1")
 
 
 def _system_component(file: Path, licences: Path) -> Component:
@@ -235,9 +227,8 @@ def _package(file: Path) -> tuple[str, str]:
 
 def _copy_text(text: Path | None, folder: Path, component: str) -> None:
     if text is None:
-        print(
-            f"sbom: no licence text for {component} on this machine; only the licence name is recorded", file=sys.stderr
-        )
+        missing = f"no licence text for {component} on this machine; only the licence name is recorded"
+        print(f"sbom: {missing}", file=sys.stderr)
         return
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(text, folder / text.name)

@@ -92,29 +92,11 @@ def _write_tree(tree: Path, dist: Path, maintainer: str, version: str) -> None:
 
 
 def _control(tree: Path, maintainer: str, version: str, architecture: str) -> str:
+    """The package's fields: the file `control` of this folder, with those of this build put in."""
     size_kib = sum((path.lstat().st_size + 1023) // 1024 for path in tree.rglob("*") if not path.is_dir())
-    needed = max(map(objects.needs_glibc, objects.objects(tree)))
-    return "\n".join(
-        [
-            f"Package: {NAME}",
-            f"Version: {version}",
-            f"Architecture: {architecture}",
-            f"Maintainer: {maintainer}",
-            f"Installed-Size: {size_kib}",
-            f"Depends: libc6 (>= {'.'.join(map(str, needed))})",
-            "Section: graphics",
-            "Priority: optional",
-            "Description: image processing service on your own machine",
-            " Give it a picture; get back an SEO file name and a descriptive alt text, in up",
-            " to 10 of 36 languages at a time, a smaller file of the same format that looks",
-            " the same, and a WebP or AVIF version: over an HTTP API, on a local page, or",
-            " from the command line. Nothing leaves the machine, unless an external",
-            " compression service is configured.",
-            " .",
-            " The package contains all libraries except the C library.",
-            "",
-        ]
-    )
+    glibc = ".".join(map(str, max(map(objects.needs_glibc, objects.objects(tree)))))
+    fields = {"version": version, "architecture": architecture, "maintainer": maintainer, "size_kib": size_kib}
+    return (HERE / "control").read_text(encoding="utf-8").format(glibc=glibc, **fields)
 
 
 def _run(*command: str) -> str:

@@ -236,7 +236,7 @@ def test_no_file_names_a_document_that_is_not_in_the_repository() -> None:
     [
         "README.md",
         "imgproc_local/api/README.md",
-        "packaging/debian/build.py",
+        "packaging/debian/control",
         "packaging/wordpress/imgproc-local/readme.txt",
     ],
 )
