@@ -157,7 +157,7 @@ def _show_balance(config: Config, account: str, as_json: bool) -> None:
     """
 
     async def balance(store: Store) -> int:
-        return await store.credits.balance(await _account_id(store, account))
+        return await store.credits.balance(await store.keys.account_id(account, create=account == DEFAULT_ACCOUNT))
 
     _print_balance(account, in_store(config, balance), as_json)
 
@@ -175,18 +175,12 @@ def grant(config: Config, amount: int, account: str, as_json: bool) -> None:
     """
 
     async def granted(store: Store) -> tuple[str, int]:
-        account_id = await _account_id(store, account)
+        account_id = await store.keys.account_id(account, create=account == DEFAULT_ACCOUNT)
         return account_id, await store.credits.grant(account_id, amount)
 
     account_id, balance = in_store(config, granted, create=True)
     log_act(config.data_dir, "credits.grant", account=account_id, amount=amount)
     _print_balance(account, balance, as_json)
-
-
-async def _account_id(store: Store, account: str) -> str:
-    """The id of the account; the default account is created if it does not exist yet. Raises: NotFound."""
-
-    return await store.keys.account_id(account, create=account == DEFAULT_ACCOUNT)
 
 
 def _print_balance(account: str, balance: int, as_json: bool) -> None:

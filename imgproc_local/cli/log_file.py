@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -131,15 +130,14 @@ class _FloodLimit(logging.Filter):
     The kind is the line of code and the type of the exception. The last message that is written says that it is.
     """
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._monotonic = monotonic
         self._counts: dict[tuple[str, int, type[BaseException] | None], tuple[float, int]] = {}
         """When the window of each kind began, and how many messages it had."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         exception = record.exc_info[0] if record.exc_info else None
-        kind, now_s = (record.pathname, record.lineno, exception), self._monotonic()
+        kind, now_s = (record.pathname, record.lineno, exception), time.monotonic()
         began_s, count = self._counts.get(kind, (now_s, 0))
         if now_s - began_s >= _WINDOW_S:
             began_s, count = now_s, 0

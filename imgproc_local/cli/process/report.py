@@ -31,9 +31,7 @@ _MAX_SKIPPED_LISTED = 20
 # ---- for programs ----
 
 
-def _print_json(
-    outcomes: Sequence[Outcome], discovery: Discovery, out: Path, pending: Sequence[SourceFile] = ()
-) -> None:
+def _print_json(outcomes: Sequence[Outcome], discovery: Discovery, out: Path, pending: Sequence[SourceFile]) -> None:
     """Print an entry per file: pictures that would be processed, outcomes, files that failed in the search, skipped
     files. Of the outcomes, pictures that need a text come first.
     """
@@ -108,7 +106,7 @@ def print_results(options: RunOptions, run: Run, converted_to: str, pending: Seq
     _print_failed(options, outcomes, discovery)
     if not options.quiet:
         print_skipped(options, discovery)
-        for line in (*_totals(outcomes, converted_to, options), _counts(options, outcomes, discovery, pending)):
+        for line in (*_totals(outcomes, converted_to, options), _counts(options, run, pending)):
             click.echo(line, err=True)
     if run.stop_reason is not None:
         done = sum(outcome.done for outcome in outcomes)
@@ -183,23 +181,21 @@ def _print_problem(what: str, file: str, reason: str) -> None:
     click.echo(f"{what}: {file}: {printable(reason)}", err=True)
 
 
-def _counts(
-    options: RunOptions, outcomes: Sequence[Outcome], discovery: Discovery, pending: Sequence[SourceFile]
-) -> str:
+def _counts(options: RunOptions, run: Run, pending: Sequence[SourceFile]) -> str:
     """How many pictures are done, unchanged and failed, how many files were skipped, how many pictures need a text.
 
     Of those that need a text, the table has only the ones of this run.
     """
-    unchanged = sum(outcome.unchanged for outcome in outcomes)
-    done = sum(outcome.done for outcome in outcomes) - unchanged
-    failures = len(discovery.failed) + sum(bool(outcome.errors) for outcome in outcomes)
-    needing = sum(outcome.needs_text for outcome in outcomes)
+    unchanged = sum(outcome.unchanged for outcome in run.outcomes)
+    done = sum(outcome.done for outcome in run.outcomes) - unchanged
+    failures = len(run.discovery.failed) + sum(bool(outcome.errors) for outcome in run.outcomes)
+    needing = sum(outcome.needs_text for outcome in run.outcomes)
     first = f"{len(pending):,} to process" if options.dry_run else f"{done:,} done"
-    parts = [first, f"{failures:,} failed", f"{len(discovery.skipped):,} skipped"]
+    parts = [first, f"{failures:,} failed", f"{len(run.discovery.skipped):,} skipped"]
     if unchanged:
         parts.insert(1, f"{unchanged:,} unchanged")
     if needing:
-        hint = " (--json and --csv list them)" if any(one.needs_text and one.unchanged for one in outcomes) else ""
+        hint = " (--json and --csv list them)" if any(one.needs_text and one.unchanged for one in run.outcomes) else ""
         parts.append(f"{needing:,} in need of a text from you{hint}")
     return ", ".join(parts) + (". Nothing was written." if options.dry_run else ".")
 
@@ -217,14 +213,13 @@ def _label(text: Translation) -> str:
 def _cells(record: ManifestLine) -> tuple[str, str, str, str, str]:
     # the path of the first file, or the name for it if none was written
     names = [*(file.path for file in record.files), *(text.seo_filename for text in record.translations), "-"]
+    mark = " (larger)" if _is_larger(record) else ""
     return (
         printable(names[0]),
         size_text(record.size_bytes),
         size_text(record.optimized.size_bytes) if record.optimized else "-",
         f"{_percentage([record])} %" if record.optimized else "-",
-        size_text(record.converted.size_bytes) + (" (larger)" if _is_larger(record) else "")
-        if record.converted
-        else "-",
+        size_text(record.converted.size_bytes) + mark if record.converted else "-",
     )
 
 

@@ -80,17 +80,15 @@ class Bindings:
         return (messages[-1] if messages else "llama.cpp gave no reason").replace(str(path), path.name)
 
 
-@cache
-def bindings() -> Bindings:
-    """The bindings of this process. Raises: ModelUnusable, if they can't be loaded here."""
-    return Bindings()
+bindings = cache(Bindings)
+"""The bindings of this process. Raises: ModelUnusable, if they can't be loaded here."""
 
 
 class Interruption:
     """Whether the call of llama.cpp in progress must stop.
 
     `flag` is a C string: "" at first, and one character when it must stop. llama.cpp reads it between two operations.
-    Invariant: the last flag remains referenced after its call, because llama.cpp has its address until the next call.
+    Invariant: it is the same string for all calls, because llama.cpp keeps its address.
     """
 
     def __init__(self) -> None:
@@ -104,7 +102,7 @@ class Interruption:
         Raises: what the first call of `check_stop` raises.
         """
         check_stop()
-        self.flag = ctypes.create_string_buffer(2)
+        self.flag[0] = b"\0"
         done = threading.Event()
         thread = threading.Thread(target=self._watch, args=(check_stop, done), name="vision-stop", daemon=True)
         thread.start()

@@ -17,7 +17,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
@@ -39,33 +39,24 @@ from imgproc_local.vision.llm import checks, prompt
 from imgproc_local.vision.models.model import AnyModel, VisionModel
 from imgproc_local.vision.text.words import UNSPACED, shorten
 
+if TYPE_CHECKING:
+    from imgproc_local.vision.llm.llama import Llama
+    from imgproc_local.vision.llm.loopback import LoadedLoopbackModel
+
 log = logging.getLogger(__name__)
 
 _QUOTED = re.compile(r'["“].*["”]|\d+')
 """What a complaint quotes of an answer."""
 
 
-class LoadedModel(Protocol):
-    """A model that is ready to describe pictures: `Llama`, or a model in another program.
+LoadedModel: TypeAlias = "Llama | LoadedLoopbackModel"
+"""A model that is ready to describe pictures: in llama.cpp, or in another program.
 
-    `prefill` is called once per picture, and then `generate` any number of times. A prompt consists of the
-    instructions, the picture, the notes and a suffix. `prefill` receives suffixes only to reserve memory for them.
-    `generate` returns one answer per suffix; with a `seed`, the model samples randomly, and `in_full` it writes a long
-    description, after a suffix that asks for one. An answer is "" if the model
-    gave none. Both raise ModelUnusable, and what `check_stop` raises. `close` frees the memory of the model and may be
-    called twice.
-    """
-
-    @property
-    def model(self) -> AnyModel: ...
-
-    def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: CheckStop) -> None: ...
-
-    def generate(
-        self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None, *, in_full: bool = False
-    ) -> list[str]: ...
-
-    def close(self) -> None: ...
+`prefill` is called once per picture, and then `generate` any number of times. A prompt consists of the instructions,
+the picture, the notes and a suffix. `prefill` receives suffixes only to reserve memory for them. `generate` returns one
+answer per suffix; with a `seed`, the model samples randomly, and `in_full` it writes a long description, after a suffix
+that asks for one. An answer is "" if the model gave none. Both raise ModelUnusable, and what `check_stop` raises.
+`close` frees the memory of the model and may be called twice."""
 
 
 class LlmDescriber:

@@ -376,7 +376,8 @@ class Llama:
             raise ModelUnusable(f"{self.model.name} can't process {tokens} tokens on this machine: {reason}")
         self._batch = llama.llama_batch_init(self._batch_tokens, 0, params.n_seq_max)
         self._context_tokens, self._context_sequences = params.n_ctx, params.n_seq_max
-        self._set_abort_callback()
+        flag = ctypes.addressof(self._interruption.flag)
+        llama.llama_set_abort_callback(self._context, self._bindings.abort_callback, flag)
 
     def _free_context(self) -> None:
         """Free the memory of the processed picture; `prefill` must be called before the next `generate`."""
@@ -482,13 +483,7 @@ class Llama:
         """Let `check_stop` interrupt the calls of llama.cpp inside the block."""
         self._bindings.errors.clear()
         with self._interruption.watching(check_stop):
-            self._set_abort_callback()
             yield
-
-    def _set_abort_callback(self) -> None:
-        if self._context:
-            flag = ctypes.addressof(self._interruption.flag)
-            self._llama.llama_set_abort_callback(self._context, self._bindings.abort_callback, flag)
 
 
 def _scaled_down(image: Pixels) -> Pixels:

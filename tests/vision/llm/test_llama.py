@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from collections.abc import Iterator
@@ -142,7 +141,7 @@ def test_llama_cpp_stops_between_two_operations(llama: Llama, monkeypatch: pytes
     @contextmanager
     def stopped(self: Interruption, _: CheckStop) -> Iterator[None]:
         """The flag is set from the start without an exception, so that only llama.cpp itself can stop."""
-        self.flag = ctypes.create_string_buffer(b"\x01")
+        self.flag[0] = b"\x01"
         yield
 
     llama.prefill(scene_pixels(4), NO_NOTES, SUFFIXES, never_stop)
