@@ -71,7 +71,7 @@ class Manifest:
     def row(self, source: str) -> Row | None:
         """The current row of the picture with this key; None if no run has processed it."""
         found = self._index.execute("SELECT row FROM rows WHERE source = ?", (encodable_text(source),)).fetchone()
-        return _decode(found[0]) if found is not None else None
+        return msgspec.json.decode(found[0], type=Row) if found is not None else None
 
     def add(self, row: Row) -> None:
         """Add the row of a picture, and store a part if it is time. Raises: OSError."""
@@ -117,7 +117,8 @@ class Manifest:
     def _batches(self) -> Iterator[list[Row]]:
         sorted_rows = self._index.execute("SELECT row FROM rows ORDER BY source")
         while some := sorted_rows.fetchmany(_PART_ROWS):
-            yield [_decode(line) for (line,) in some]
+            # rows of another version may lack fields, or have more
+            yield [msgspec.json.decode(line, type=Row) for (line,) in some]
 
     def _insert(self, lines: Iterable[str]) -> None:
         self._index.execute("BEGIN")
@@ -133,11 +134,6 @@ class Manifest:
             file.writelines(f"{line}\n" for line in lines)
         self._target.put(part, self._folder / "part")
         self.parts.append(part)
-
-
-def _decode(line: str) -> Row:
-    """A row of a part. Those of another version may lack fields, or have more."""
-    return msgspec.json.decode(line, type=Row)
 
 
 @contextmanager

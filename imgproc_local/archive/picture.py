@@ -235,8 +235,7 @@ def _remove_results(target: Store, earlier: Row, remaining: Collection[batch.Res
 
 def _with_written(target: Store, row: Row, result: batch.LocalFile, path: str) -> Row:
     """The row after a result was written; with a problem if the path is taken by another file. Raises: OSError."""
-    sha256 = hash_file(result.path)
-    if target.create(path, result.path) or target.sha256(path) == sha256:
+    if target.create(path, result.path) or target.sha256(path) == hash_file(result.path):
         return result.added_to(row, encodable_text(path))
     message = f"{path} exists, and was edited or is not a result of this archive. Rename it, and run the command again."
     problems = (*row.problems, Problem(None, message))

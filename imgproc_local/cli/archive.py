@@ -44,16 +44,7 @@ _MAX_SHOWN_FAILURES = 20
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Process at most N pictures.")
 @data_dir_option
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    source: str,
-    target: str,
-    workers: int | None,
-    scheduler: str | None,
-    flags: PictureFlags,
-    **options: Any,
-) -> None:
+def command(ctx: click.Context, /, workers: int | None, flags: PictureFlags, **values: Any) -> None:
     """Process an archive of pictures on many workers.
 
     SOURCE and TARGET are folders, which every worker must see under the same path, or URLs of object stores, such as
@@ -69,7 +60,7 @@ def command(
       imgproc-local archive s3://photos s3://results --scheduler tls://dask:8786
     """
     config = load_settings(ctx, effort=flags.effort, quality_target=flags.quality).config
-    if scheduler is not None and workers is not None:
+    if values["scheduler"] is not None and workers is not None:
         raise click.UsageError("--scheduler has its own workers: leave out --workers.")
     if config.compression_service != "local":
         raise output.Refused("archive optimizes with the local codecs: set compression_service to 'local'.")
@@ -79,7 +70,7 @@ def command(
         from imgproc_local.archive.run import Arguments, run_archive
     except ModuleNotFoundError as error:
         raise output.Refused(f"{_HOW_TO_INSTALL} ({error.name} is missing)") from error
-    arguments = Arguments(source, target, workers or core_count(), scheduler, **options)
+    arguments = Arguments(workers=workers or core_count(), **values)
     stop = threading.Event()
     progress, began_s = output.RunProgress(sys.stderr), time.monotonic()
     message = "Ending after the running tasks, if there are any. Press Ctrl+C again to stop at once."
@@ -105,7 +96,7 @@ def command(
     except KeyboardInterrupt:
         click.echo("Interrupted. The same command again continues the run.", err=True)
         ctx.exit(output.EXIT_INTERRUPTED)
-    _print_result(counts, target)
+    _print_result(counts, arguments.target)
     if stop.is_set():
         click.echo("Interrupted. The same command again continues the run.", err=True)
         ctx.exit(output.EXIT_INTERRUPTED)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from imgproc_local import batch
 from imgproc_local.cli.output import path_text, printable
@@ -79,8 +79,7 @@ class _OwnResults:
     """The files that earlier runs wrote, according to the manifests that were added."""
 
     def __init__(self) -> None:
-        self._paths: set[Path] = set()
-        self._edited: set[Path] = set()
+        self._reasons: dict[Path, str] = {}
         self._sources: set[Path] = set()
         self._hashes_by_size: dict[int, set[str]] = {}
         self._source_hashes: set[str] = set()
@@ -105,9 +104,10 @@ class _OwnResults:
         """Add the results of one picture."""
         self._source_hashes.add(record.sha256)
         self._sources.add(Path(os.path.normpath(folder / record.source)))
-        self._edited.update(folder / path for path in record.edited)
+        for path in record.edited:
+            self._reasons.setdefault(folder / path, _EDITED_RESULT)
         for file in record.files:
-            self._paths.add(folder / file.path)
+            self._reasons[folder / file.path] = OWN_RESULT
             self._hashes_by_size.setdefault(file.size_bytes, set()).add(file.sha256)
 
     def reason(self, real_path: Path, size_bytes: int) -> str | None:
@@ -116,10 +116,8 @@ class _OwnResults:
         An original that could not be made smaller has a result with the same content, and so has one that --in-place
         has replaced since. A file with such content counts as an original, except under the path of the result.
         """
-        if real_path in self._paths:
-            return OWN_RESULT
-        if real_path in self._edited:
-            return _EDITED_RESULT
+        if real_path in self._reasons:
+            return self._reasons[real_path]
         hashes = self._hashes_by_size.get(size_bytes)
         if not hashes or real_path in self._sources:
             return None
@@ -127,7 +125,7 @@ class _OwnResults:
         return OWN_RESULT if sha256 in hashes and sha256 not in self._source_hashes else None
 
 
-class Finder:
+class Finder(Struct):
     """Searches the arguments of a command for pictures.
 
     `out`, the output folder, and the folders `exclude` are not searched, unless they are an argument. Inside a folder,
@@ -136,26 +134,19 @@ class Finder:
     `in_place`, so are those that should not be replaced.
     """
 
-    def __init__(
-        self,
-        arguments: Sequence[Path],
-        out: Path,
-        exclude: Collection[Path],
-        *,
-        flat: bool,
-        accepted: Sequence[Format],
-        ignored: Sequence[str] = (),
-        in_place: bool = False,
-    ) -> None:
-        self._in_place = in_place
-        self._arguments = arguments
-        self._ignored = [pattern.rstrip("/") for pattern in ignored]
-        self._accepted = accepted
-        self._excluded = {folder.resolve() for folder in (out, *exclude)}
-        self._flat = flat
-        self._many_folders = sum(batch.is_folder(argument) for argument in arguments) > 1
-        self.own_results = _OwnResults()
-        self.own_results.add_folder(out)
+    arguments: Sequence[Path]
+    out: Path
+    exclude: Collection[Path]
+    flat: bool
+    accepted: Sequence[Format]
+    ignored: Sequence[str] = ()
+    in_place: bool = False
+    own_results: _OwnResults = field(default_factory=_OwnResults)
+    has_many_folders: bool = False
+
+    def __post_init__(self) -> None:
+        self.has_many_folders = sum(map(batch.is_folder, self.arguments)) > 1
+        self.own_results.add_folder(self.out)
 
     def find(self) -> Discovery:
         """The pictures in the arguments, folders recursively. Each is found once; the order is deterministic.
@@ -166,7 +157,7 @@ class Finder:
         discovery = Discovery([], [], [])
         seen: set[Path] = set()
         # files first: a file that is both an argument and inside a folder counts as an argument
-        for argument in sorted(self._arguments, key=batch.is_folder):
+        for argument in sorted(self.arguments, key=batch.is_folder):
             # the whole folder is listed first, because a manifest in it says which of the files are results
             files = list(self._walk(argument, discovery)) if batch.is_folder(argument) else [(argument, None)]
             for file, subfolder in files:
@@ -189,7 +180,8 @@ class Finder:
         for above in folder.resolve().parents:  # it may be a folder inside an output folder
             if (above / batch.MANIFEST_FILE).is_file():
                 self.own_results.add_folder(above)
-        prefix = folder.resolve().name if self._many_folders else ""
+        excluded = {each.resolve() for each in (self.out, *self.exclude)}
+        prefix = folder.resolve().name if self.has_many_folders else ""
         for parent, folders, files in os.walk(folder, onerror=report):
             if batch.STATE_FOLDER in folders:
                 folders.clear()
@@ -202,16 +194,17 @@ class Finder:
             folders[:] = sorted(
                 name
                 for name in folders
-                if not self._is_ignored(below / name) and Path(parent, name).resolve() not in self._excluded
+                if not self._is_ignored(below / name) and Path(parent, name).resolve() not in excluded
             )
             if batch.MANIFEST_FILE in files:
                 self.own_results.add_folder(Path(parent))
-            inside = PurePosixPath("" if self._flat else Path(prefix, below).as_posix())
+            inside = PurePosixPath("" if self.flat else Path(prefix, below).as_posix())
             yield from ((Path(parent, name), inside) for name in sorted(files) if not self._is_ignored(below / name))
 
     def _is_ignored(self, path: Path) -> bool:
         """Whether a file or folder at `path` below the folder that is searched is hidden, or matches a pattern."""
-        matches = (fnmatch(text, pattern) for pattern in self._ignored for text in (path.name, path.as_posix()))
+        patterns = (pattern.rstrip("/") for pattern in self.ignored)
+        matches = (fnmatch(text, pattern) for pattern in patterns for text in (path.name, path.as_posix()))
         return path.name.startswith(".") or any(matches)
 
     def _sort_in(self, file: Path, real: Path, subfolder: PurePosixPath | None, discovery: Discovery) -> None:
@@ -224,8 +217,8 @@ class Finder:
             elif (of_earlier_run := self.own_results.reason(real, status.st_size)) is not None:
                 discovery.skipped.append(_RejectedFile(file, of_earlier_run))
             else:
-                picture_format = detect(head_of(file), self._accepted)
-                if self._in_place:
+                picture_format = detect(head_of(file), self.accepted)
+                if self.in_place:
                     _require_replaceable(file, status, picture_format, is_named=subfolder is None)
                 folder = subfolder or PurePosixPath()
                 discovery.pictures.append(SourceFile(file, folder, status.st_size, status.st_mtime_ns))

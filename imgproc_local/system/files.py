@@ -19,6 +19,11 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 _Document = TypeVar("_Document")
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
@@ -168,23 +173,13 @@ def lock_within(file: IO[bytes], wait_s: float) -> bool:
     return True
 
 
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 def try_lock(file: IO[bytes]) -> bool:
     """Lock `file` unless another open file of any process holds the lock. Returns whether it is locked now."""
     try:
-        _lock(file.fileno())
+        if sys.platform == "win32":
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True

@@ -205,8 +205,5 @@ def allow_writes_only_in(folder: Path) -> None:
 
 def _writing_rights(version: int) -> int:
     """The rights to change files that this version of Landlock knows; unknown ones are an error."""
-    rights = _WRITE_FILE | _MAKE_AND_REMOVE
-    for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _DEVICE_CONTROL)):
-        if version >= since:
-            rights |= right
-    return rights
+    added = ((2, _REFER), (3, _TRUNCATE), (5, _DEVICE_CONTROL))
+    return _WRITE_FILE | _MAKE_AND_REMOVE | sum(right for since, right in added if version >= since)

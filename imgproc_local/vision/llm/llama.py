@@ -205,7 +205,7 @@ class Llama:
             mtmd = self.mtmd
             self._prefix_tokens = mtmd.mtmd_helper_get_n_tokens(chunks)
             shared = self._prefix_tokens + _SPARE_TOKENS
-            needed = [len(self._suffix_tokens(suffix)) + _MAX_NEW_TOKENS for suffix in suffixes]
+            needed = [len(self.tokens(suffix + self._turn_end)) + _MAX_NEW_TOKENS for suffix in suffixes]
             longest = shared + max(needed)
             if longest > self._trained_tokens:
                 raise ModelUnusable(
@@ -270,7 +270,7 @@ class Llama:
             raise ModelUnusable("No picture was processed: expected a call of prefill before generate.")
         root, limit = ("long", _MAX_LONG_TOKENS) if in_full else ("root", _MAX_NEW_TOKENS)
         half = len(suffixes) // 2
-        suffix_tokens = [self._suffix_tokens(suffix) for suffix in suffixes]
+        suffix_tokens = [self.tokens(suffix + self._turn_end) for suffix in suffixes]
         common = _common_length(suffix_tokens)  # it is in the context once
         needed = self._prefix_tokens + common + sum(len(tokens) - common + limit for tokens in suffix_tokens)
         missing = max(0, needed - self._context_tokens)
@@ -349,9 +349,6 @@ class Llama:
             batch.seq_id[row][0] = item.sequence
             batch.logits[row] = item.output
         self.check(self._llama.llama_decode(self._context, batch))
-
-    def _suffix_tokens(self, suffix: str) -> list[int]:
-        return self.tokens(suffix + self._turn_end)
 
     def _ensure_context(self, tokens: int, sequences: int) -> None:
         """Make `_context` large enough for so many tokens in all sequences together. Raises: ModelUnusable."""

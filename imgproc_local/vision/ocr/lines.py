@@ -53,7 +53,7 @@ def read_lines(request: TextRequest, _: CheckStop) -> tuple[ReadLine, ...]:
 def text_in_picture(lines: Sequence[ReadLine], kind: str) -> TextInPicture:
     """What may be used of `lines`, which are in reading order. `kind` is the picture's kind, as in `PixelFacts`."""
     is_drawn = kind in ("graphic", "screenshot")
-    used = [line for line in lines if _is_read(line, 0.9, is_drawn)]
+    used = [line for line in lines if _is_read(line, is_drawn)]
     if _VIETNAMESE.search(" ".join(unicodedata.normalize("NFC", line.text).lower() for line in used)):
         used = [line for line in used if not _LATIN.search(line.text)]
     # other things that can't be read are mostly textures; the stripes of a flag have an aspect of 4.5
@@ -100,12 +100,12 @@ def _density(lines: Sequence[ReadLine]) -> float:
     return _area(lines) / max(1e-6, width * height)
 
 
-def _is_read(line: ReadLine, min_confidence: float, is_drawn: bool) -> bool:
+def _is_read(line: ReadLine, is_drawn: bool) -> bool:
     """Whether `line` is used. Lines of one or two letters are often textures; in a drawing, those of digits are read,
     because the values of a chart are short."""
     min_characters = 1 if is_drawn and _NUMBER.fullmatch(line.text) else 2 if _CJK.search(line.text) else 3
     enough = sum(char.isalnum() for char in line.text) >= min_characters
-    return line.confidence >= min_confidence and enough and not _GREEK.search(line.text)
+    return line.confidence >= 0.9 and enough and not _GREEK.search(line.text)
 
 
 def _area(lines: Sequence[ReadLine]) -> float:

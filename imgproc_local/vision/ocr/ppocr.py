@@ -87,16 +87,8 @@ class _Networks:
         for box, edge_share in zip(boxes, edges, strict=True):
             text, confidence = self._read_box(picture, box)
             short, long = sorted(_sides(box))
-            lines.append(
-                ReadLine(
-                    text=text,
-                    confidence=confidence,
-                    aspect=long / max(1.0, short),
-                    height_share=short / picture.height,
-                    box=_upright_box(box, picture),
-                    edge_share=edge_share,
-                )
-            )
+            aspect, height_share = long / max(1.0, short), short / picture.height
+            lines.append(ReadLine(text, confidence, aspect, height_share, _upright_box(box, picture), edge_share))
         return lines
 
     def _boxes(self, picture: Image.Image) -> list[_Box]:

@@ -185,17 +185,13 @@ def _are_names(text: str) -> bool:
 
     A name begins with a capital, a quotation mark or @, or is short and in a script without capitals.
     """
+
+    def is_of_name(token: str) -> bool:
+        begins_name = token[0].isupper() or token[0] in '@«“"'
+        return begins_name or token.lower() in _CONNECTORS or (not token[0].islower() and len(token) <= 8)
+
     tokens = re.sub(r"[/|,&+]", " ", text).split()
-    return 0 < len(tokens) <= 8 and bool(
-        _AGENCY.fullmatch(text)
-        or all(
-            token[0].isupper()
-            or token[0] in '@«“"'
-            or token.lower() in _CONNECTORS
-            or (not token[0].islower() and len(token) <= 8)
-            for token in tokens
-        )
-    )
+    return 0 < len(tokens) <= 8 and (_AGENCY.fullmatch(text) is not None or all(map(is_of_name, tokens)))
 
 
 # ---- openers
