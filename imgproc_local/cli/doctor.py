@@ -317,9 +317,8 @@ def _server(folder: Path) -> Check:
 def _inspected(result: Inspection, files_are: str) -> Iterator[Check]:
     """One check for each area of the data folder. `files_are` says what was checked of the files that are intact."""
 
-    database = (
-        f"schema {result.schema}, intact" if result.schema else "none yet; the first command that needs it makes it"
-    )
+    none = "none yet; the first command that needs it makes it"
+    database = f"schema {result.schema}, intact" if result.schema else none
     if result.schema and result.schema < SCHEMA:
         database = f"schema {result.schema}; the next start updates it to {SCHEMA}, nothing else is checked before"
     intact = {

@@ -59,21 +59,19 @@ _air_gapped_option = click.option(
 """As `data_dir_option`."""
 
 
-def general_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def general_options(function: Callable[..., Any]) -> Any:
     """Add `--data-dir` and `--air-gapped` to a command."""
-    decorated: Callable[..., Any] = data_dir_option(_air_gapped_option(function))
-    return decorated
+    return data_dir_option(_air_gapped_option(function))
 
 
-def with_config(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_config(function: Callable[..., Any]) -> Any:
     """Add `--data-dir` to a command, which receives its settings as the first argument."""
 
     @wraps(function)
     def command(**values: Any) -> Any:
         return function(load_settings(click.get_current_context()).config, **values)
 
-    decorated: Callable[..., Any] = data_dir_option(command)
-    return decorated
+    return data_dir_option(command)
 
 
 def checked_name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
@@ -85,9 +83,8 @@ def checked_name(_ctx: click.Context, _parameter: click.Parameter, value: str | 
         return None
     text = value.strip()
     if not 1 <= len(text) <= _MAX_NAME_CHARS or not text.isprintable():
-        raise click.BadParameter(
-            f"expected 1 to {_MAX_NAME_CHARS} printable characters, received {len(text)}: {text[:40]!r}."
-        )
+        expected = f"expected 1 to {_MAX_NAME_CHARS} printable characters"
+        raise click.BadParameter(f"{expected}, received {len(text)}: {text[:40]!r}.")
     return text
 
 
@@ -230,6 +227,7 @@ def _checked_widths(_ctx: click.Context, _parameter: click.Parameter, value: str
         raise click.BadParameter(str(error)) from error
 
 
+_SIDE = click.IntRange(1, plan.MAX_SIDE_PX)
 _OPTIONS = (
     languages_option("Write alt texts in these languages, such as en,de. The file names are in the first one."),
     click.option(
@@ -251,12 +249,8 @@ _OPTIONS = (
         help="How closely results match the original: visually-lossless, web, small, or a score from 50 to 95."
         "  [default: the setting quality_target]",
     ),
-    click.option(
-        "--max-width", type=click.IntRange(1, plan.MAX_SIDE_PX), metavar="PIXELS", help="Scale down to this width."
-    ),
-    click.option(
-        "--max-height", type=click.IntRange(1, plan.MAX_SIDE_PX), metavar="PIXELS", help="Scale down to this height."
-    ),
+    click.option("--max-width", type=_SIDE, metavar="PIXELS", help="Scale down to this width."),
+    click.option("--max-height", type=_SIDE, metavar="PIXELS", help="Scale down to this height."),
     click.option(
         "--widths",
         metavar="PIXELS",
@@ -344,9 +338,8 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
     if (flags.widths or flags.only_smaller) and flags.only and "convert" not in flags.only:
         raise click.UsageError("--widths and --only-smaller need converted files: add --only convert.")
     if flags.write_metadata and set(flags.only) == {"analyze"}:
-        raise click.UsageError(
-            "--write-metadata needs files to write to: add --only optimize or --only convert, or use --sidecar."
-        )
+        advice = "add --only optimize or --only convert, or use --sidecar."
+        raise click.UsageError(f"--write-metadata needs files to write to: {advice}")
     try:
         model = model_store(config).active_name(config.model)
     except ModelUnusable:

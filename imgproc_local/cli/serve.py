@@ -217,9 +217,8 @@ def _report_refused_start(data_dir: Path, reason: str, *, in_browser: bool) -> N
         log = log_file.log_refused_start(data_dir, reason)
         if in_browser:
             page = log.with_name("not-started.html")
-            text = _NOT_STARTED_PAGE.format(
-                reason=html.escape(log_file.without_secrets(reason)), log=html.escape(str(log))
-            )
+            reason = html.escape(log_file.without_secrets(reason))
+            text = _NOT_STARTED_PAGE.format(reason=reason, log=html.escape(str(log)))
             page.write_text(text, encoding="utf-8", errors="replace")
             _open_in_browser(page.as_uri()).join(_BROWSER_TIMEOUT_S)
 

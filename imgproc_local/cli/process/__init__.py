@@ -46,9 +46,8 @@ def _checked_suffix(_ctx: click.Context, _parameter: click.Parameter, value: str
     On Windows, a colon would name a part of the picture itself, and a dot or space at the end the picture.
     """
     if value is not None and (not value.rstrip(". ") or has_picture_ending(value) or set(value) & set("/\\:\0")):
-        raise click.BadParameter(
-            f"expected the end of a file name, such as .orig, not of a picture; received {value!r}."
-        )
+        expected = "expected the end of a file name, such as .orig, not of a picture"
+        raise click.BadParameter(f"{expected}; received {value!r}.")
     return value
 
 
@@ -123,9 +122,7 @@ def _checked_suffix(_ctx: click.Context, _parameter: click.Parameter, value: str
 )
 @general_options
 @click.pass_context
-def command(
-    ctx: click.Context, /, paths: tuple[str, ...], files_from: IO[bytes] | None, flags: PictureFlags, **values: Any
-) -> None:
+def command(ctx: click.Context, /, paths: tuple[str, ...], flags: PictureFlags, **values: Any) -> None:
     """Optimize, convert, rename and describe pictures.
 
     Takes JPEG, PNG, GIF, WebP, AVIF, TIFF and JPEG XL files, HEIC if its decoder is installed, and folders, which are
@@ -154,7 +151,7 @@ def command(
       imgproc-local process --out shop --max-width 1600 --csv alt.csv photos
     """
 
-    every_path = _all_paths(paths, files_from, in_place=values["in_place"])
+    every_path = _all_paths(paths, values.pop("files_from"), in_place=values["in_place"])
     options = RunOptions(paths=every_path, is_piped="-" in paths, **values)
     flags = structs.replace(flags, only=_stages(ctx, options, flags.only))
     config = load_settings(ctx, effort=flags.effort, quality_target=flags.quality, codec_threads=options.jobs).config
@@ -232,9 +229,8 @@ def _require_usable(options: RunOptions, flags: PictureFlags, config: Config) ->
     report.require_own_files(options)
     is_alone = "convert" in flags.only and "optimize" not in flags.only
     if options.html_file is not None and is_alone and flags.convert_to == Format.JXL:
-        raise click.UsageError(
-            "--html with --format jxl needs --only optimize, too, for browsers that don't show JPEG XL."
-        )
+        reason = "for browsers that don't show JPEG XL."
+        raise click.UsageError(f"--html with --format jxl needs --only optimize, too, {reason}")
     if options.in_place and config.compression_service != "local":
         raise Refused("--in-place optimizes with the local codecs: set compression_service to 'local'.")
 

@@ -34,8 +34,8 @@ _LEFTOVER_AGE_S = 600.0
 class InPlace:
     """Puts optimized pictures in place of their originals; a run uses it like a `ResultsFolder`.
 
-    `path` is a folder for temporary files, which `close` deletes. With `backup_suffix`, each original is kept under its
-    name with that suffix. With `preserve`, a result also has the times of its original.
+    `path`, which is also `temporary`, is a folder for temporary files, which `close` deletes. With `backup_suffix`,
+    each original is kept under its name with that suffix. With `preserve`, a result also has the times of its original.
     """
 
     place = "folder of pictures or temporary files"
@@ -45,7 +45,7 @@ class InPlace:
 
     def __init__(self, request: batch.BatchRequest, options: RunOptions) -> None:
         self._temporary = temporary_folder()
-        self.path = Path(self._temporary.name)
+        self.path = self.temporary = Path(self._temporary.name)
         self.request = request
         self.records: dict[str, batch.ManifestLine] = {}
         self.preserve = options.preserve

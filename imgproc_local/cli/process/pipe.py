@@ -20,9 +20,8 @@ def stages_for_one_file(options: RunOptions, only: tuple[str, ...]) -> tuple[str
         raise click.UsageError("Expected no other path beside -, which reads one picture from standard input.")
     chosen = only or ("analyze", "optimize")
     if len(set(chosen) - {"analyze"}) != 1:
-        raise click.UsageError(
-            "Expected one file for standard output: choose --only optimize, the default, or convert."
-        )
+        advice = "choose --only optimize, the default, or convert."
+        raise click.UsageError(f"Expected one file for standard output: {advice}")
     return chosen
 
 

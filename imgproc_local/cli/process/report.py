@@ -285,9 +285,7 @@ def write_files(options: RunOptions, outcomes: Sequence[Outcome]) -> bool:
         contents[options.csv_file] = csv_bytes(rows, ALT_COLUMNS)
     if options.html_file is not None and outcomes:
         base = options.html_file.absolute().parent
-        elements = [
-            _picture_html(record, lambda file: _address(options.out / file.path, base)) for _, record in records
-        ]
+        elements = [_element(record, lambda file: _address(options.out / file.path, base)) for _, record in records]
         contents[options.html_file] = "\n\n".join([_HTML_HEAD, *filter(None, elements)]).encode() + b"\n"
     try:
         for file, content in contents.items():
@@ -298,7 +296,7 @@ def write_files(options: RunOptions, outcomes: Sequence[Outcome]) -> bool:
     return True
 
 
-def _picture_html(record: ManifestLine, address_of: Callable[[ResultFile], str]) -> str:
+def _element(record: ManifestLine, address_of: Callable[[ResultFile], str]) -> str:
     """The element `picture` for the files of one picture; "" if it has none.
 
     A browser that shows the format of the converted file chooses from a set of widths, in which each file is smaller

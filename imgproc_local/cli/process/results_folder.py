@@ -21,7 +21,7 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import IO
 
 import msgspec
@@ -32,16 +32,7 @@ from imgproc_local.cli.discovery import SourceFile, read_manifest
 from imgproc_local.cli.output import Refused, duration_text, path_text, printable
 from imgproc_local.domain.filename import archive_name, is_archive_name, numbered
 from imgproc_local.domain.result import Translation
-from imgproc_local.system.files import (
-    copy_durably,
-    encodable_text,
-    hash_file,
-    lock_within,
-    open_own_file,
-    path_inside,
-    rename_to_new,
-    write_atomically,
-)
+from imgproc_local.system import files
 
 log = logging.getLogger(__name__)
 
@@ -121,38 +112,31 @@ def source_key(picture: Path, out: Path) -> str:
         relative = Path(os.path.relpath(real, os.path.realpath(out)))
     except ValueError:
         relative = real
-    return encodable_text(relative.as_posix())
+    return files.encodable_text(relative.as_posix())
 
 
-def unchanged_outcomes(
-    pictures: Iterable[SourceFile], records: Mapping[str, batch.ManifestLine], out: Path, options_hash: str
-) -> list[Outcome]:
-    """The outcomes of those pictures whose results in the output folder a run with these options would make again."""
-    found = ((picture, records.get(source_key(picture.path, out))) for picture in pictures)
-    return [
-        Outcome(picture.path, record)
-        for picture, record in found
-        if record is not None and _is_unchanged(picture, record, out, options_hash)
-    ]
-
-
-def _is_unchanged(picture: SourceFile, record: batch.ManifestLine, out: Path, options_hash: str) -> bool:
-    """Whether the results of `record` in the output folder are what a run with these options makes of the picture."""
-    is_same = record.options == options_hash and record.size_bytes == picture.size_bytes
-    if not is_same or record.errors or not _have_content(out, record.files):
-        return False
+def unchanged_record(
+    picture: SourceFile, records: Mapping[str, batch.ManifestLine], out: Path, options_hash: str
+) -> batch.ManifestLine | None:
+    """The record of a picture of whose results in the output folder a run with these options would make the same."""
+    record = records.get(source_key(picture.path, out))
+    if record is None or record.errors or (record.options, record.size_bytes) != (options_hash, picture.size_bytes):
+        return None
+    if not _have_content(out, record.files):
+        return None
     try:
-        return record.modified_ns == picture.modified_ns or record.sha256 == hash_file(picture.path)
+        is_same = record.modified_ns == picture.modified_ns or record.sha256 == files.hash_file(picture.path)
     except OSError:  # reported when the picture is processed
-        return False
+        return None
+    return record if is_same else None
 
 
 class ResultsFolder:
     """The output folder at `path`, opened by one run at a time. `records` has the current record of each source.
 
     The names of files, and those of texts in each language, are unique in the folder. They have no extension.
-    `has_waited` says that another run has written to the folder meanwhile. With `preserve`, results have the mode and
-    the times of their pictures.
+    `has_waited` says that another run has written to the folder meanwhile. `temporary` is a folder for the files of
+    stages, which `close` deletes. With `preserve`, results have the mode and the times of their pictures.
     """
 
     place = "output folder"
@@ -169,23 +153,25 @@ class ResultsFolder:
         self.preserve = preserve
         path.mkdir(parents=True, exist_ok=True)
         with ExitStack() as opened:
-            self._lock: IO[bytes] = opened.enter_context(open_own_file(path / LOCK_FILE, "ab"))
-            self.has_waited = not lock_within(self._lock, _LOCK_NOTICE_S)
+            self._lock: IO[bytes] = opened.enter_context(files.open_own_file(path / LOCK_FILE, "ab"))
+            self.has_waited = not files.lock_within(self._lock, _LOCK_NOTICE_S)
             if self.has_waited:
                 busy = f"Another `process` is writing to {printable(path_text(path))}."
                 log.warning("%s Waiting until it ends, at most %s.", busy, duration_text(_LOCK_WAIT_S))
-                if not lock_within(self._lock, _LOCK_WAIT_S):
+                if not files.lock_within(self._lock, _LOCK_WAIT_S):
                     raise Refused(f"{busy} Choose another folder with --out.")
             # before it is read, because this refuses what is no regular file
             self._manifest: IO[bytes] = opened.enter_context(self._opened_manifest())
             self.records = read_manifest(path)
             self._compact()
+            _delete_leftovers(path)
+            # in the output folder, where the next run deletes it after a kill; workers have another working directory
+            self.temporary = Path(mkdtemp(_PART_SUFFIX, _PART_PREFIX, path.absolute()))
             opened.pop_all()
-        _delete_leftovers(path)
         self._taken = {name for record in self.records.values() for name in _names_of(record)}
 
     def close(self) -> None:
-        """Delete results without a name, compact the manifest, and let another run write to the folder. Blocks."""
+        """Delete temporary files, compact the manifest, and let another run write to the folder. Blocks."""
         _delete_leftovers(self.path)
         try:
             self._compact()
@@ -195,7 +181,7 @@ class ResultsFolder:
         self._lock.close()
 
     def _opened_manifest(self) -> IO[bytes]:
-        return open_own_file(self.path / batch.MANIFEST_FILE, "ab", buffering=0)
+        return files.open_own_file(self.path / batch.MANIFEST_FILE, "ab", buffering=0)
 
     def _compact(self) -> None:
         """Rewrite the manifest with one record per source, sorted. Raises: OSError, with the file unchanged."""
@@ -203,7 +189,7 @@ class ResultsFolder:
         records = [msgspec.json.encode(self.records[source]) for source in sorted(self.records)]
         lines = [batch.MANIFEST_HEADER, *records, b""]
         try:
-            write_atomically(self.path / batch.MANIFEST_FILE, b"\n".join(lines))
+            files.write_atomically(self.path / batch.MANIFEST_FILE, b"\n".join(lines))
         finally:
             self._manifest = self._opened_manifest()
 
@@ -338,7 +324,7 @@ def hidden_copy(out: Path, file: batch.LocalFile, like: Path | None = None) -> b
     Raises: OSError; then no file is left behind, unless its mode or times can't be set.
     """
     part = out / f"{_PART_PREFIX}{secrets.token_hex(8)}{_PART_SUFFIX}"
-    copy_durably(file.path, part)
+    files.copy_durably(file.path, part)
     if like is not None:
         status = like.stat()
         shutil.copymode(like, part)
@@ -353,11 +339,6 @@ def temporary_folder() -> TemporaryDirectory[str]:
     except OSError as error:
         problem = f"No temporary file can be written: {error.strerror}."
         raise Refused(f"{problem} Name a folder for such files in the environment variable TMPDIR.") from error
-
-
-def hidden_folder(out: Path) -> TemporaryDirectory[str]:
-    """A temporary folder in the output folder, with a temporary name."""
-    return TemporaryDirectory(_PART_SUFFIX, _PART_PREFIX, out, ignore_cleanup_errors=True)
 
 
 def _delete_leftovers(out: Path) -> None:
@@ -378,9 +359,9 @@ def _rename_all(out: Path, parts: Mapping[str, Path]) -> bool:
     done: dict[Path, Path] = {}
     try:
         for path, part in parts.items():
-            target = path_inside(out, path)
+            target = files.path_inside(out, path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            rename_to_new(part, target)
+            files.rename_to_new(part, target)
             done[target] = part
     except BaseException as error:
         for target, part in done.items():
@@ -399,22 +380,22 @@ def existing(out: Path, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(path for path in paths if os.path.lexists(out / path))
 
 
-def _have_content(out: Path, files: Iterable[batch.ResultFile]) -> bool:
+def _have_content(out: Path, results: Iterable[batch.ResultFile]) -> bool:
     """Whether the files exist and are not empty. Their content may have been changed by the user."""
     try:
-        return all((out / file.path).stat().st_size > 0 for file in files)
+        return all((out / file.path).stat().st_size > 0 for file in results)
     except OSError:
         return False
 
 
-def _remove_unedited(out: Path, files: Iterable[batch.ResultFile]) -> None:
+def _remove_unedited(out: Path, results: Iterable[batch.ResultFile]) -> None:
     """Delete those of the files that still have the content that this program wrote. Blocks. Raises: OSError.
 
     An empty file is deleted too: where there are no hard links, a killed run can leave one.
     """
-    for file in files:
-        path = path_inside(out, file.path)
+    for file in results:
+        path = files.path_inside(out, file.path)
         with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
             size_bytes = path.stat().st_size
-            if size_bytes == 0 or (size_bytes == file.size_bytes and hash_file(path) == file.sha256):
+            if size_bytes == 0 or (size_bytes == file.size_bytes and files.hash_file(path) == file.sha256):
                 path.unlink()

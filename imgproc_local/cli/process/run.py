@@ -22,15 +22,9 @@ from msgspec import structs
 from imgproc_local.batch import BatchRequest, Made, ManifestLine, make_results, require_size, writing_to
 from imgproc_local.cli import output
 from imgproc_local.cli.discovery import Finder, SourceFile, read_manifest
+from imgproc_local.cli.output import RunProgress
 from imgproc_local.cli.process.in_place import InPlace
-from imgproc_local.cli.process.results_folder import (
-    Outcome,
-    ResultsFolder,
-    RunOptions,
-    hidden_copy,
-    hidden_folder,
-    unchanged_outcomes,
-)
+from imgproc_local.cli.process.results_folder import Outcome, ResultsFolder, RunOptions, hidden_copy, unchanged_record
 from imgproc_local.codecs.picture.formats import head_of
 from imgproc_local.compose import compression_service, core_count, open_stages
 from imgproc_local.config import Config
@@ -50,6 +44,9 @@ _STOP_GRACE_S = 5.0
 _SETTLED_S = 2.0
 """A watched file that has not changed for this time is complete. It is also the shortest pause between two searches."""
 _INTERRUPTED = "Interrupted."
+
+_Folder = ResultsFolder | InPlace
+"""Where results go."""
 
 
 class Run:
@@ -89,10 +86,15 @@ class Run:
         """
         if self._options.in_place:
             return self.discovery.pictures, []
-        records = read_manifest(self._options.out) if records is None else records
-        unchanged = unchanged_outcomes(self.discovery.pictures, records, self._options.out, self._request.options_hash)
-        paths = {outcome.picture for outcome in unchanged}
-        return [picture for picture in self.discovery.pictures if picture.path not in paths], unchanged
+        out, options_hash = self._options.out, self._request.options_hash
+        records = read_manifest(out) if records is None else records
+        pending, unchanged = [], []
+        for picture in self.discovery.pictures:
+            if (record := unchanged_record(picture, records, out, options_hash)) is None:
+                pending.append(picture)
+            else:
+                unchanged.append(Outcome(picture.path, record))
+        return pending, unchanged
 
     def process(self) -> None:
         """Process every picture, and with --watch also those that are added.
@@ -106,7 +108,7 @@ class Run:
         except OSError as error:
             problem = f"{output.printable(output.path_text(self._options.out))} can't be written ({error.strerror})"
             raise output.Refused(f"The output folder {problem}. Choose another folder with --out.") from error
-        progress = output.RunProgress(sys.stderr, quiet=self._options.quiet)
+        progress = RunProgress(sys.stderr, quiet=self._options.quiet)
         with closing(folder), _open_batch(self._config, folder, progress) as batch:
             try:
                 if folder.has_waited:
@@ -123,7 +125,7 @@ class Run:
         if self.stop_reason is None and batch.stop.is_set() and is_unfinished:
             self.stop_reason = _INTERRUPTED
 
-    def _opened_folder(self) -> ResultsFolder | InPlace:
+    def _opened_folder(self) -> _Folder:
         options = self._options
         if options.in_place:
             return InPlace(self._request, options)
@@ -187,21 +189,14 @@ class _Batch:
     """Processes pictures into `folder`; `_open_batch` makes one."""
 
     def __init__(
-        self,
-        config: Config,
-        folder: ResultsFolder | InPlace,
-        progress: output.RunProgress,
-        pipeline: Pipeline,
-        temporary: Path,
-        at_once: int,
+        self, config: Config, folder: _Folder, progress: RunProgress, pipeline: Pipeline, at_once: int
     ) -> None:
-        """`temporary` is for files of stages; `at_once` is how many pictures may be in progress."""
+        """`at_once` is how many pictures may be in progress."""
         self.folder = folder
         self.progress = progress
         self.stop = threading.Event()
         self._config = config
         self._pipeline = pipeline
-        self._temporary = temporary
         self._at_once = at_once
         self._threads = ThreadPoolExecutor(at_once, "imgproc-picture")
         self._waiting: deque[tuple[SourceFile, Future[tuple[str, Made]]]] = deque()
@@ -276,7 +271,7 @@ class _Batch:
 
     def _made(self, picture: SourceFile, read: ReadPicture) -> Made:
         """The staged results of the picture. Raises: StorageFailed, OSError."""
-        with TemporaryDirectory(dir=self._temporary) as folder:
+        with TemporaryDirectory(dir=self.folder.temporary) as folder:
             original, request = picture.path.absolute(), self.folder.request
             made = make_results(self._pipeline, request, picture.path.name, original, read, Path(folder))
             like = original if self.folder.preserve else None
@@ -302,20 +297,14 @@ class _Batch:
 
 
 @contextmanager
-def _open_batch(config: Config, folder: ResultsFolder | InPlace, progress: output.RunProgress) -> Iterator[_Batch]:
+def _open_batch(config: Config, folder: _Folder, progress: RunProgress) -> Iterator[_Batch]:
     """A batch with worker processes of its own, which end with the block. Inside it, Ctrl+C stops the batch.
 
     Raises: SettingInvalid.
     """
     at_once = config.codec_threads or core_count()
-    service = compression_service(config)
-    out = folder.path.absolute()  # workers have another working directory
-    with (
-        # in the output folder, where the next run deletes it after a kill; a thread that did not stop may still write
-        hidden_folder(out) as temporary,
-        open_stages(config, Path(temporary), at_once=at_once, service=service) as pipeline,
-    ):
-        batch = _Batch(config, folder, progress, pipeline, Path(temporary), at_once + _PICTURES_BESIDE)
+    with open_stages(config, folder.temporary, at_once=at_once, service=compression_service(config)) as pipeline:
+        batch = _Batch(config, folder, progress, pipeline, at_once + _PICTURES_BESIDE)
         message = "Finishing the pictures in progress. Press Ctrl+C again to stop at once."
         with progress.shown(), output.interruptible(batch.stop, message):
             yield batch
