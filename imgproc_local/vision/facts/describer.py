@@ -19,14 +19,7 @@ from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
 from imgproc_local.vision.describer import Hints, TextInPicture
-from imgproc_local.vision.facts.texts import (
-    LocalizedText,
-    PictureTexts,
-    collect_texts,
-    first_in_language,
-    keywords_in,
-    with_assigned_languages,
-)
+from imgproc_local.vision.facts.texts import LocalizedText, PictureTexts, collect_texts, first_in, with_languages
 from imgproc_local.vision.languages import MAX_QUOTE_CHARS, Mentions, capitalized, country_name, sentence, slug_kind
 from imgproc_local.vision.text.human_words import filename_number, human_text, without_markup
 from imgproc_local.vision.text.language import detect_language, is_name, is_readable, may_be_in
@@ -100,9 +93,9 @@ def _describe_in_language(language: str, hints: Hints, texts: PictureTexts, mont
     own_alt = next((entry for entry in texts.alt_texts if entry.language == language), None)
     if hints.is_translation and not own_alt:
         own_alt = next((entry for entry in texts.alt_texts if is_name(entry.text, entry.language, language)), None)
-    model_alt = first_in_language(texts.model_alt_texts, language)
-    caption = first_in_language(texts.alt_text_candidates, language)
-    typed = first_in_language(texts.filename_captions, language)
+    model_alt = first_in(texts.model_alt_texts, language)
+    caption = first_in(texts.alt_text_candidates, language)
+    typed = first_in(texts.filename_captions, language)
     texts = replace(
         texts,
         places=tuple(country_name(each, language) if each == texts.country else each for each in texts.places),
@@ -126,7 +119,7 @@ def _describe_in_language(language: str, hints: Hints, texts: PictureTexts, mont
         else:
             alt = sentence(language, hints.facts, mentions)
             reason = _needs_text_reason(language, content, texts, hints.text_in_picture)
-    in_full = first_in_language([*texts.extended, *texts.model_extended], language)
+    in_full = first_in([*texts.extended, *texts.model_extended], language)
     return Translation(language, _file_name(language, hints, texts, month), alt, source, reason, in_full)
 
 
@@ -164,19 +157,19 @@ def _mentions(language: str, texts: PictureTexts, month: _Month | None) -> tuple
     events = sorted(texts.events, key=lambda entry: entry.language != language)[:1]
     has_names = bool(events or texts.persons or texts.places)
     quoted = [*texts.alt_texts, *_readable(texts.titles, language), *_readable(texts.captions, language)][:1]
-    leading_keywords = () if quoted else keywords_in(texts, language)
+    leading_keywords = () if quoted else texts.keywords_in(language)
     labelled_keywords: Sequence[str] = ()
-    keyword_language = language if keywords_in(texts, language) else None
+    keyword_language = language if texts.keywords_in(language) else None
     if not leading_keywords and (not quoted or quoted[0] in texts.titles):
         # keywords add information to a title, but hardly to an alt text or a caption
-        matching = keywords_in(texts, keyword_language)
+        matching = texts.keywords_in(keyword_language)
         known = quoted[0].text.casefold() if quoted else ""
         labelled_keywords = [word for word in matching if is_readable(word, language) and word.casefold() not in known]
     if not (has_names or quoted or leading_keywords or labelled_keywords):
         quoted = [*texts.titles, *texts.captions, *texts.filename_captions][:1]
         if not quoted and texts.keywords:
             keyword_language = texts.keywords[0].language
-            labelled_keywords = keywords_in(texts, keyword_language)
+            labelled_keywords = texts.keywords_in(keyword_language)
     content = [*quoted, *events]
     if keywords := ", ".join((*leading_keywords, *labelled_keywords)):
         content.append(LocalizedText(keywords, keyword_language))
@@ -216,7 +209,7 @@ def function_text(hints: Hints, languages: Sequence[str]) -> LocalizedText | Non
     text = shorten(" ".join(clean_text(without_markup(hints.context)).text.split()))
     if not hints.has_function or not text or _ADDRESS.search(text):
         return None
-    return with_assigned_languages([LocalizedText(text, detect_language(text))], languages)[0]
+    return with_languages([LocalizedText(text, detect_language(text))], languages)[0]
 
 
 def with_function(texts: Sequence[Translation], hints: Hints) -> tuple[Translation, ...]:
@@ -255,7 +248,7 @@ def _file_name(language: str, hints: Hints, texts: PictureTexts, month: _Month |
     words = next(filter(None, candidates), [])
     for name in names:
         _append_words(words, name, language)
-    for keyword in keywords_in(texts, language) or keywords_in(texts, None):
+    for keyword in texts.keywords_in(language) or texts.keywords_in(None):
         if words and len(words) < 5:
             _append_words(words, keyword, language)
     kind = slug_kind(language, hints.facts)
@@ -289,7 +282,7 @@ def _append_words(words: list[str], addition: str, language: str, text_language:
 
 def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator[LocalizedText]:
     """The texts that may name the file, the best first. Those in another language are last."""
-    keywords, untagged_keywords = (LocalizedText(" ".join(keywords_in(texts, code)), code) for code in (language, None))
+    keywords, untagged_keywords = (LocalizedText(" ".join(texts.keywords_in(code)), code) for code in (language, None))
     best_texts = [*texts.titles, *texts.alt_texts, *texts.model_alt_texts, *texts.alt_text_candidates]
     yield from (entry for entry in best_texts if entry.language == language)
     yield keywords
@@ -303,4 +296,4 @@ def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator
     typed = LocalizedText(words, None if words.isascii() else detect_language(words))  # it decides how ö is written
     # one word says less than a caption in another language
     yield from (typed, *others) if len(content_words(words, language, typed.language)) > 1 else (*others, typed)
-    yield LocalizedText(" ".join(keywords_in(texts, texts.keywords[0].language) if texts.keywords else ()), None)
+    yield LocalizedText(" ".join(texts.keywords_in(texts.keywords[0].language) if texts.keywords else ()), None)

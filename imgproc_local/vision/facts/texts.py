@@ -55,6 +55,11 @@ class PictureTexts(Struct, frozen=True):
     filename: tuple[str, ...] = ()
     filename_captions: tuple[LocalizedText, ...] = ()
 
+    def keywords_in(self, language: str | None) -> tuple[str, ...]:
+        """The first five keywords in `language` of at most 30 characters; None stands for those of unknown language."""
+        matching = [entry.text for entry in self.keywords if entry.language == language]
+        return tuple(text for text in matching if len(text) <= 30)[:5]
+
 
 def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence[str] = ()) -> PictureTexts:
     """The texts of a picture. An alt text of unknown language is assigned one of `languages`."""
@@ -67,7 +72,7 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence
     persons = map(human_text, embedded.persons[:_MAX_ENTRIES])
     typed = filename_words(filename)
     return PictureTexts(
-        alt_texts=with_assigned_languages(_localized(embedded.alt_text), languages),
+        alt_texts=with_languages(_localized(embedded.alt_text), languages),
         model_alt_texts=_localized(embedded.model_alt_text),
         extended=extended,
         model_extended=_localized(embedded.model_extended_description),
@@ -100,18 +105,12 @@ def _filename_captions(words: Sequence[str], *, is_spaced: bool) -> tuple[Locali
     return (LocalizedText(text, language),) if enough and (is_phrase or not is_latin) else ()
 
 
-def first_in_language(texts: Sequence[LocalizedText], language: str | None) -> str:
+def first_in(texts: Sequence[LocalizedText], language: str | None) -> str:
     """The first text in `language`, or of unknown language if that is None; "" if there is none."""
     return next((entry.text for entry in texts if entry.language == language), "")
 
 
-def keywords_in(texts: PictureTexts, language: str | None) -> tuple[str, ...]:
-    """The first five keywords in `language` of at most 30 characters; None stands for keywords of unknown language."""
-    matching = [entry.text for entry in texts.keywords if entry.language == language]
-    return tuple(text for text in matching if len(text) <= 30)[:5]
-
-
-def with_assigned_languages(alt_texts: Sequence[LocalizedText], languages: Sequence[str]) -> tuple[LocalizedText, ...]:
+def with_languages(alt_texts: Sequence[LocalizedText], languages: Sequence[str]) -> tuple[LocalizedText, ...]:
     """The alt texts, those of unknown language last and assigned to one of `languages`."""
     known = [entry for entry in alt_texts if entry.language]
     # the text tagged x-default, a tag without a language, usually repeats one of the others

@@ -27,14 +27,8 @@ from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
-from imgproc_local.vision.facts.describer import (
-    describe_from_facts,
-    function_text,
-    is_image_of_readable_text,
-    slug_of_alt_text,
-    with_function,
-)
-from imgproc_local.vision.facts.texts import LocalizedText, collect_texts, first_in_language
+from imgproc_local.vision.facts import describer as facts
+from imgproc_local.vision.facts.texts import LocalizedText, collect_texts, first_in
 from imgproc_local.vision.llm import checks, prompt
 from imgproc_local.vision.models.model import AnyModel, VisionModel
 from imgproc_local.vision.text.words import UNSPACED, shorten
@@ -57,6 +51,7 @@ the picture, the notes and a suffix. `prefill` receives suffixes only to reserve
 answer per suffix; with a `seed`, the model samples randomly, and `in_full` it writes a long description, after a suffix
 that asks for one. An answer is "" if the model gave none. Both raise ModelUnusable, and what `check_stop` raises.
 `close` frees the memory of the model and may be called twice."""
+_LoadModel = Callable[[AnyModel, CheckStop], LoadedModel]
 
 
 class LlmDescriber:
@@ -67,13 +62,7 @@ class LlmDescriber:
     which the model is unloaded; 0 keeps it loaded.
     """
 
-    def __init__(
-        self,
-        find_model: Callable[[], AnyModel | None],
-        load: Callable[[AnyModel, CheckStop], LoadedModel],
-        *,
-        idle_s: float = 300,
-    ) -> None:
+    def __init__(self, find_model: Callable[[], AnyModel | None], load: _LoadModel, *, idle_s: float = 300) -> None:
         self._find_model = find_model
         self._load = load
         self._idle_s = idle_s
@@ -92,7 +81,7 @@ class LlmDescriber:
         """
         check_stop()
         # for all languages, because an alt text of unknown language is used for the first suitable one
-        facts = with_function(describe_from_facts(languages, hints), hints)
+        without_model = facts.with_function(facts.describe_from_facts(languages, hints), hints)
         by_model: dict[str, Translation] = {}
         try:
             model = self._find_model()
@@ -106,17 +95,13 @@ class LlmDescriber:
             if error.message != self._logged_problem:
                 log.warning("Pictures are described without the vision model: %s", error.message)
             self._logged_problem = error.message
-        return tuple(
-            replace(
-                own,
-                # an accepted text may lack these
-                seo_filename=own.seo_filename or each.seo_filename,
-                long_description=own.long_description or each.long_description,
-            )
-            if (own := by_model.get(each.language_code))
-            else each
-            for each in facts
-        )
+        texts = []
+        for each in without_model:
+            own = by_model.get(each.language_code, each)
+            # an accepted text may lack these
+            name, in_full = own.seo_filename or each.seo_filename, own.long_description or each.long_description
+            texts.append(replace(own, seo_filename=name, long_description=in_full))
+        return tuple(texts)
 
     def close(self) -> None:
         """Unload the model; the next picture loads it again. It may be called from any thread."""
@@ -137,13 +122,13 @@ class LlmDescriber:
         Raises: ModelUnusable; what `check_stop` raises.
         """
         texts = collect_texts(hints.embedded, hints.original_filename, languages)
-        function = function_text(hints, languages)
+        function = facts.function_text(hints, languages)
         asked = [
             language
             for language in languages
             if not (function and function.language == language)
-            and not first_in_language(texts.alt_texts, language)
-            and (function or not is_image_of_readable_text(hints, language))
+            and not first_in(texts.alt_texts, language)
+            and (function or not facts.is_image_of_readable_text(hints, language))
         ]
         if not asked:
             return {}
@@ -236,11 +221,11 @@ class _Answers:
         Raises: ModelUnusable; what `check_stop` raises.
         """
         written = [*by_persons] or self._write_in_full([prompt.DRAFT_LANGUAGE], None)
-        others = [code for code in self.accepted if not first_in_language(written, code)]
+        others = [code for code in self.accepted if not first_in(written, code)]
         if others and (draft := _english_first(written)):
             written += self._write_in_full(others, draft)
         for code in self.accepted:
-            in_full = first_in_language(written, code)
+            in_full = first_in(written, code)
             self.accepted[code] = replace(self.accepted[code], long_description=in_full)
 
     def _write_in_full(self, languages: Sequence[str], draft: LocalizedText | None) -> list[LocalizedText]:
@@ -328,4 +313,4 @@ def _file_name(answer: prompt.Answer, language: str, hints: Hints) -> str:
     """The slug for the file name of an answer. If its own one is unsuitable, it is made from the alt text."""
     if checks.is_good_filename(answer.filename, language, original_filename=hints.original_filename):
         return make_slug(answer.filename.replace("-", " "), language, language)
-    return slug_of_alt_text(answer.alt_text, language)
+    return facts.slug_of_alt_text(answer.alt_text, language)

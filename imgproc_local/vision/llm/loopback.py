@@ -71,34 +71,33 @@ def parse_address(url: str) -> str:
 
 
 class _Program(Struct, frozen=True):
-    """One of the programs. `usual_url` is its address unless the setting `program_url` names another one.
+    """One of the programs. `usual_port` is that of its address unless the setting `program_url` names another one.
 
     `start` says how to start it, for messages. `details_path` is where Ollama, which has an interface of its own,
     reports what its list of models omits. `owner` is what llama-server calls itself in its list.
     """
 
     title: str
-    usual_url: str
+    usual_port: int
     start: str
     list_path: str
     chat_path: str = "/v1/chat/completions"
     details_path: str = ""
     owner: str = ""
 
+    @property
+    def usual_url(self) -> str:
+        return f"http://127.0.0.1:{self.usual_port}"
+
 
 PROGRAMS = {
-    "ollama": _Program(
-        "Ollama", "http://127.0.0.1:11434", "Start Ollama, or run `ollama serve`", "/api/tags", "/api/chat", "/api/show"
-    ),
+    "ollama": _Program("Ollama", 11434, "Start Ollama, or run `ollama serve`", "/api/tags", "/api/chat", "/api/show"),
     "lmstudio": _Program(
-        "LM Studio",
-        "http://127.0.0.1:1234",
-        "Start its server in LM Studio, or run `lms server start`",
-        "/api/v0/models",
+        "LM Studio", 1234, "Start its server in LM Studio, or run `lms server start`", "/api/v0/models"
     ),
     "llama-server": _Program(
         "llama-server",
-        "http://127.0.0.1:8080",
+        8080,
         "Start llama-server, or run `llama serve`, with `--mmproj`",
         "/v1/models",
         owner="llamacpp",
@@ -359,16 +358,14 @@ class LoadedLoopbackModel:
     The program gets one request per language, one after another, because parallel ones would each process the picture.
     If it caches its last prompt, as llama-server does, it processes the picture only for the first language.
 
-    The constructor asks the program whether it has this model. `picture_timeout_s` limits all requests for one picture
+    The constructor asks the program whether it has this model. `timeout_s` limits all requests for one picture
     together. Raises: ModelUnusable; what `check_stop` raises.
     """
 
-    def __init__(
-        self, model: LoopbackModel, server: ModelServer, picture_timeout_s: float, check_stop: CheckStop = lambda: None
-    ) -> None:
+    def __init__(self, model: LoopbackModel, server: ModelServer, timeout_s: float, check_stop: CheckStop) -> None:
         self.model = model
         self._server = server
-        self._picture_timeout_s = picture_timeout_s
+        self._timeout_s = timeout_s
         self._picture = self._notes = ""
         self._deadline_s = 0.0
         server.require(model.name_in_program, check_stop)
@@ -387,7 +384,7 @@ class LoadedLoopbackModel:
         Image.frombytes("RGB", (image.width_px, image.height_px), image.rgb).save(file, "PNG", compress_level=1)
         self._picture = base64.b64encode(file.getvalue()).decode("ascii")
         self._notes = notes
-        self._deadline_s = time.monotonic() + self._picture_timeout_s
+        self._deadline_s = time.monotonic() + self._timeout_s
 
     def generate(
         self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None, *, in_full: bool = False
@@ -417,30 +414,22 @@ class LoadedLoopbackModel:
         strings = {key: {"type": "string", "minLength": 1, "maxLength": size} for key, size in keys.items()}
         schema = {"type": "object", "properties": strings, "required": [*strings], "additionalProperties": False}
         sampling = {"temperature": 0} if seed is None else {"temperature": 0.7, "seed": seed}
-        model = self.model.name_in_program
+        request = {"model": self.model.name_in_program, "stream": False}
         if self._server.program.details_path:
             # Ollama puts the pictures of a message before its text
             message = {"role": "user", "content": f"{INSTRUCTIONS}\n{after}", "images": [self._picture]}
-            return {
-                "model": model,
-                "messages": [message],
-                "format": schema,
-                "think": False,
-                "stream": False,
-                "options": {"num_predict": _MAX_ANSWER_TOKENS, "num_ctx": _CONTEXT_TOKENS, **sampling},
-            }
+            options = {"num_predict": _MAX_ANSWER_TOKENS, "num_ctx": _CONTEXT_TOKENS, **sampling}
+            return request | {"messages": [message], "format": schema, "think": False, "options": options}
         content = [
             {"type": "text", "text": INSTRUCTIONS},
             {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{self._picture}"}},
             {"type": "text", "text": after},
         ]
         json_schema = {"name": "answer", "strict": True, "schema": schema}
-        return {
-            "model": model,
+        return request | {
             "messages": [{"role": "user", "content": content}],
             "response_format": {"type": "json_schema", "json_schema": json_schema},
             "max_tokens": _MAX_ANSWER_TOKENS,
-            "stream": False,
             # which of these two turns thinking off depends on the program and on the chat template of the model. LM
             # Studio takes the first since 0.4.17; its own /api/v1/chat has no JSON schema, and refuses to turn thinking
             # off in models that don't think. Source: lmstudio-bug-tracker, issue 2057

@@ -49,9 +49,7 @@ NETWORKS = {
 """The ONNX files by their names in the folder `ocr`, with their paths in the wheel."""
 SIZE_BYTES = sum(network.size_bytes for network in NETWORKS.values())
 WHEEL = ModelFile(
-    "rapidocr-3.10.0-py3-none-any.whl",
-    27_288_134,
-    "2fc34e26cd0f48514804a94f8832283039c7334076bff60768b1fed9ad068050",
+    "rapidocr-3.10.0-py3-none-any.whl", 27_288_134, "2fc34e26cd0f48514804a94f8832283039c7334076bff60768b1fed9ad068050"
 )
 """Each package index has an address of its own for it, which `download` reads from the index."""
 

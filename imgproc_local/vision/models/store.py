@@ -29,17 +29,8 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
 from imgproc_local.system import files
-from imgproc_local.vision.models.model import (
-    MANIFEST_FILE,
-    MMPROJ_FILE,
-    TEXT_MODEL_FILE,
-    AnyModel,
-    Manifest,
-    ModelFile,
-    VisionModel,
-    is_name,
-    loopback_model,
-)
+from imgproc_local.vision.models import model
+from imgproc_local.vision.models.model import MANIFEST_FILE, AnyModel, Manifest, ModelFile, VisionModel, is_name
 
 _SELECTION_FILE, _LOCK_FILE, PARTIAL_FOLDER = "in-use.json", ".lock", ".partial"
 NO_MODEL = "none"
@@ -89,9 +80,8 @@ class ModelStore:
         except FileNotFoundError as error:
             if not self._must_exist:
                 return []
-            raise ModelUnusable(
-                f"The models folder {self.folder} is missing. Connect its drive, or change the setting models_dir."
-            ) from error
+            advice = "Connect its drive, or change the setting models_dir."
+            raise ModelUnusable(f"The models folder {self.folder} is missing. {advice}") from error
         except OSError as error:
             raise ModelUnusable(f"The models folder {self.folder} can't be read ({error.strerror}).") from error
         return sorted(filter(is_name, folders))
@@ -120,7 +110,8 @@ class ModelStore:
                     " Remove the model and install it again."
                 )
         digest = f"{manifest.text.sha256}+{manifest.mmproj.sha256}"
-        return VisionModel(name, folder / TEXT_MODEL_FILE, folder / MMPROJ_FILE, manifest.chat, digest, self.gpu_layers)
+        paths = (folder / model.TEXT_MODEL_FILE, folder / model.MMPROJ_FILE)
+        return VisionModel(name, *paths, manifest.chat, digest, self.gpu_layers)
 
     def selected(self) -> str:
         """The selected name: that of a model, `NO_MODEL`, or "" if nothing was selected yet. Raises: ModelUnusable."""
@@ -131,7 +122,7 @@ class ModelStore:
 
     def any_model(self, name: str) -> AnyModel:
         """The installed model `name`, or the model in another program that it stands for. Raises: ModelUnusable."""
-        return loopback_model(name) or self.model(name)
+        return model.loopback_model(name) or self.model(name)
 
     def active_model(self, setting: str) -> AnyModel | None:
         """The model that describes pictures: the one that `setting` names, else the selected one; None without either.
