@@ -57,9 +57,8 @@ def main() -> None:
             finally:
                 server.terminate()
         if not passed or (os.name != "nt" and server.returncode != 0):
-            raise SystemExit(
-                f"the contract {'holds' if passed else 'is broken'}; the server ended with {server.returncode}"
-            )
+            outcome = "holds" if passed else "is broken"
+            raise SystemExit(f"the contract {outcome}; the server ended with {server.returncode}")
 
 
 if __name__ == "__main__":

@@ -171,9 +171,8 @@ def connected(address: str, security: Security | None = None) -> Iterator[Client
     try:
         client.wait_for_workers(1, timeout=_CONNECT_S)
     except (OSError, TimeoutError) as error:
-        raise ServiceError(
-            f"The scheduler at {address} has no worker. Start `dask worker {address}`, and run the same command again."
-        ) from error
+        advice = f"Start `dask worker {address}`, and run the same command again."
+        raise ServiceError(f"The scheduler at {address} has no worker. {advice}") from error
     try:
         yield client
     finally:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import re
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from distributed import Client, Future, KilledWorker, as_completed
@@ -75,11 +75,7 @@ class Counts(Struct):
 
 
 def run_archive(
-    arguments: Arguments,
-    request: BatchRequest,
-    config: Config,
-    on_row: Callable[[Row, Counts], None],
-    stop: threading.Event,
+    arguments: Arguments, request: BatchRequest, config: Config, on_row: Callable[[Row, Counts], None], stop: Event
 ) -> Counts:
     """Process what is new or changed in the source, and write the tables of the whole archive.
 
@@ -138,7 +134,7 @@ class _Submitter:
     and the results go to the task that makes the files.
     """
 
-    def __init__(self, client: Client, spec: RunSpec, target: Store, stop: threading.Event) -> None:
+    def __init__(self, client: Client, spec: RunSpec, target: Store, stop: Event) -> None:
         """Raises: ServiceError, if no worker has the vision model, or the scheduler is lost."""
         self._client = client
         self._spec = spec

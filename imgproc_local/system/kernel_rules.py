@@ -184,11 +184,9 @@ def allow_writes_only_in(folder: Path) -> None:
     if version < 1:
         raise Unavailable(f"the kernel has no Landlock ({os.strerror(ctypes.get_errno())})")
     rights = _writing_rights(version)
-    attributes = struct.pack("<Q", rights)
-    if version >= 4:
-        attributes += struct.pack("<Q", _TCP_BIND_AND_CONNECT)
-    if version >= 6:
-        attributes += struct.pack("<Q", _ABSTRACT_SOCKETS_AND_SIGNALS)
+    added = ((4, _TCP_BIND_AND_CONNECT), (6, _ABSTRACT_SOCKETS_AND_SIGNALS))
+    restricted = [rights, *(mask for since, mask in added if version >= since)]
+    attributes = struct.pack(f"<{len(restricted)}Q", *restricted)
     ruleset = libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
     _require(ruleset >= 0)
     place = -1

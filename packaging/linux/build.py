@@ -54,9 +54,7 @@ def _pack(tree: Path, archive: Path) -> None:
         gzip.GzipFile("", "wb", 9, file, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar,
     ):
-        tar.add(tree, tree.name, recursive=False, filter=as_root)
-        for path in sorted(tree.rglob("*")):
-            tar.add(path, f"{tree.name}/{path.relative_to(tree).as_posix()}", recursive=False, filter=as_root)
+        tar.add(tree, tree.name, filter=as_root)  # each folder in the order of its names
 
 
 if __name__ == "__main__":

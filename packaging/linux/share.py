@@ -42,9 +42,8 @@ COMPLETIONS = {
 def parser(description: str) -> argparse.ArgumentParser:
     """The options that both packagers have."""
     options = argparse.ArgumentParser(description=description)
-    options.add_argument(
-        "--dist", type=Path, default=ROOT / "dist", metavar="DIR", help="folder that freeze.py wrote  [dist/]"
-    )
+    dist = ROOT / "dist"
+    options.add_argument("--dist", type=Path, default=dist, metavar="DIR", help="folder that freeze.py wrote  [dist/]")
     options.add_argument("--out", type=Path, metavar="DIR", help="folder for the result, created if needed  [the same]")
     return options
 
@@ -90,9 +89,8 @@ def build_time() -> datetime:
     seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not seconds:
         command = ["git", "-c", "log.showSignature=false", "log", "-1", "--format=%ct"]
-        seconds = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_TIMEOUT_S
-        ).stdout.strip()
+        git = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_TIMEOUT_S)
+        seconds = git.stdout.strip()
     if not seconds.isdigit():
         raise SystemExit(
             "set SOURCE_DATE_EPOCH in seconds since 1970, or build in a git work tree, to date the package"
@@ -165,10 +163,9 @@ def _icons() -> dict[str, bytes]:
 
 def _output(binary: Path, *arguments: str, **environment: str) -> str:
     """What the program prints, in an environment that is the same everywhere."""
-    whole_environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"} | environment
-    done = subprocess.run(
-        [binary.resolve(), *arguments], env=whole_environment, capture_output=True, check=False, timeout=RUN_TIMEOUT_S
-    )
+    environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"} | environment
+    command = [binary.resolve(), *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=RUN_TIMEOUT_S)
     if done.returncode != 0 or not done.stdout:
         raise SystemExit(f"{binary} {' '.join(arguments)} ended with {done.returncode}: {done.stderr.decode()}")
     return done.stdout.decode()
