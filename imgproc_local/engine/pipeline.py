@@ -1,10 +1,11 @@
 """Reads a picture and runs its stages: for uploads and the lanes of the engine, and without a job for `process` and
 `archive`, which have records of their own.
+
+asyncio is imported by the function that needs it: worker processes load this module and run no event loop.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
@@ -107,6 +108,8 @@ class OnDemand:
 
     async def run_soon(self, function: Callable[[_A, CheckStop], _R], argument: _A, memory_bytes: int) -> _R:
         """As `run`, when one of the threads is free."""
+        import asyncio
+
         if self._closed.is_set():  # the executor accepts no more work
             raise errors.ServiceStopping
         loop = asyncio.get_running_loop()

@@ -1,8 +1,10 @@
-"""Threads that are started in advance, and coroutines that run on a thread until their result is no longer wanted."""
+"""Threads that are started in advance, and coroutines that run on a thread until their result is no longer wanted.
+
+asyncio is imported by the function that needs it: worker processes load this module and run no event loop.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +36,7 @@ def run_until_stopped(coroutine: Coroutine[Any, Any, _Result], check_stop: Check
 
     Raises: what the coroutine or `check_stop` raises.
     """
+    import asyncio
 
     async def run() -> _Result:
         task = asyncio.create_task(coroutine)
