@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -64,10 +65,15 @@ def room_of(module: str) -> str:
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 MODULES = {module_of(file): file for file in FILES if file != PACKAGE / "__init__.py"}
-IMPORTS = {
-    module: {name for name in (found.removeprefix("imgproc_local.") for found in imported(file)) if name in MODULES}
-    for module, file in MODULES.items()
-}
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """The modules that each module imports. It takes seconds, so it isn't made while tests are collected."""
+    return {
+        module: {name for name in (found.removeprefix("imgproc_local.") for found in imported(file)) if name in MODULES}
+        for module, file in MODULES.items()
+    }
 
 
 def floor_of(module: str) -> int:
@@ -77,16 +83,16 @@ def floor_of(module: str) -> int:
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_imports_point_to_lower_floors(module: str) -> None:
     own = module.split(".", maxsplit=1)[0]
-    for other in IMPORTS[module]:
+    for other in imports()[module]:
         if other.split(".")[0] != own:
             assert floor_of(other) < floor_of(module), f"{module} imports {other}"
 
 
 def test_neither_modules_nor_rooms_import_each_other_in_a_circle() -> None:
     """`prepare` raises an error that names the circle."""
-    TopologicalSorter({module: found - {module} for module, found in IMPORTS.items()}).prepare()
+    TopologicalSorter({module: found - {module} for module, found in imports().items()}).prepare()
     rooms: dict[str, set[str]] = {}
-    for module, found in IMPORTS.items():
+    for module, found in imports().items():
         others = {room_of(other) for other in found} - {room_of(module)}
         rooms.setdefault(room_of(module), set()).update(others)
     TopologicalSorter(rooms).prepare()

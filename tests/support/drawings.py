@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from functools import cache
 
+import numpy as np
 from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont
 
 from tests.support.pictures import photo
@@ -29,13 +30,17 @@ def write(draw: ImageDraw.ImageDraw, x: float, y: float, text: str, size: int = 
     draw.text((x, y), text, fill, ImageFont.load_default(size), anchor="mm")
 
 
-def blend(size: tuple[int, int], share: Callable[[float, float], float], a: Colour, b: Colour) -> Image.Image:
-    """From colour `a` to `b` as `share` says: it is called with x and y from 0 to 1 and returns 0 to 1."""
+def blend(
+    size: tuple[int, int], share: Callable[[np.ndarray, np.ndarray], np.ndarray], a: Colour, b: Colour
+) -> Image.Image:
+    """From colour `a` to `b` as `share` says: it is called with x and y of all pixels, from 0 to 1, and returns 0 to 1.
+
+    The pixels are computed as a whole, because every process of a test run makes these pictures.
+    """
     width, height = size
-    shares = [share(x / width, y / height) for y in range(height) for x in range(width)]
-    picture = Image.new("RGB", size)
-    picture.putdata([tuple(round(p + (q - p) * part) for p, q in zip(a, b, strict=True)) for part in shares])
-    return picture
+    y, x = np.mgrid[0:height, 0:width]
+    shares = share(x / width, y / height)[..., None]
+    return Image.fromarray(np.rint(a + (np.array(b) - a) * shares).astype(np.uint8))
 
 
 def dithered(picture: Image.Image, levels: int = 3) -> Image.Image:
@@ -73,18 +78,18 @@ def decorations() -> dict[str, Image.Image]:
         "from black to white": blend((512, 256), lambda x, _: x, BLACK, WHITE),
         "a diagonal gradient": blend((300, 240), lambda x, y: (x + y) / 2, (255, 120, 80), (60, 40, 160)),
         "three stops": blend((500, 400), lambda x, y: abs(x + y - 1), (255, 200, 180), (120, 140, 230)),
-        "a radial gradient": blend((300, 300), lambda x, y: math.hypot(x - 0.5, y - 0.5), WHITE, (150, 170, 210)),
-        "a light in the corner": blend((400, 300), lambda x, y: math.hypot(x, y) / 1.5, (80, 160, 220), (10, 30, 80)),
-        "a vignette": blend(
-            (400, 300), lambda x, y: (1.4 * math.hypot(x - 0.5, y - 0.5)) ** 2.5, WHITE, (170, 160, 150)
-        ),
+        "a radial gradient": blend((300, 300), lambda x, y: np.hypot(x - 0.5, y - 0.5), WHITE, (150, 170, 210)),
+        "a light in the corner": blend((400, 300), lambda x, y: np.hypot(x, y) / 1.5, (80, 160, 220), (10, 30, 80)),
+        "a vignette": blend((400, 300), lambda x, y: (1.4 * np.hypot(x - 0.5, y - 0.5)) ** 2.5, WHITE, (170, 160, 150)),
         "a dithered gradient": dithered(blend((400, 300), lambda x, y: y, (230, 120, 60), (120, 40, 110))),
         "a line": canvas(lambda draw: draw.line((0, 10, 800, 10), fill=BLACK), (800, 20)),
         "a red line": canvas(lambda draw: draw.line((0, 1, 600, 1), fill=RED), (600, 3)),
         "a double line": canvas(
             lambda draw: [draw.line((0, y, 900, y), fill=BLACK, width=2) for y in (10, 20)], (900, 30)
         ),
-        "a line that fades": blend((800, 12), lambda x, y: abs(2 * x - 1) if 0.4 < y < 0.6 else 1, (60, 60, 60), WHITE),
+        "a line that fades": blend(
+            (800, 12), lambda x, y: np.where(abs(y - 0.5) < 0.1, abs(2 * x - 1), 1), (60, 60, 60), WHITE
+        ),
         "an upright line": canvas(lambda draw: draw.line((6, 0, 6, 500), fill=BLUE, width=2), (12, 500)),
         "a shadow": blend((1000, 24), lambda _, y: y, (120, 120, 120), WHITE),
     }
