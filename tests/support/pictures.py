@@ -1,9 +1,10 @@
-"""Small synthetic pictures for tests."""
+"""Small synthetic pictures for tests. Files are kept, because many tests use the same."""
 
 from __future__ import annotations
 
 import io
 import random
+from functools import cache
 
 from PIL import Image, ImageDraw, ImageFilter
 
@@ -31,23 +32,28 @@ def encoded(picture: Image.Image, format: str = "JPEG", **options: object) -> by
     return buffer.getvalue()
 
 
+@cache
 def jpeg(width: int = 320, height: int = 240, seed: int = 1, quality: int = 95) -> bytes:
     return encoded(photo(width, height, seed), "JPEG", quality=quality)
 
 
+@cache
 def png(width: int = 160, height: int = 120, seed: int = 1) -> bytes:
     return encoded(photo(width, height, seed), "PNG")
 
 
+@cache
 def gif(frames: int = 3, width: int = 64, height: int = 48) -> bytes:
     pictures = [photo(width, height, seed) for seed in range(frames)]
     return encoded(pictures[0], "GIF", save_all=True, append_images=pictures[1:], duration=120, loop=0)
 
 
+@cache
 def webp(width: int = 160, height: int = 120) -> bytes:
     return encoded(photo(width, height), "WEBP", quality=95)
 
 
+@cache
 def avif(width: int = 160, height: int = 120) -> bytes:
     return encoded(photo(width, height), "AVIF", quality=90)
 
