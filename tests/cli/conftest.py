@@ -82,12 +82,18 @@ class Program:
         return json.loads(result.stdout)
 
     def in_process(self, *arguments: object, stdin: bytes | None = None, **settings: object) -> Result:
-        """Run a command in the process of the test, which is faster than starting one.
+        """Run a command in the process of the test, which is faster than starting one, with one thread for the codecs
+        unless `codec_threads` is set: each would start a worker process of its own, even for one picture.
 
         Air-gapped mode does not block the network there, because that can't be undone for the following tests.
         """
         environment: dict[str, str | None] = {f"IMGPROC_{name.upper()}": str(value) for name, value in settings.items()}
-        environment = {"IMGPROC_DATA_DIR": str(self.data), **self._environment, **environment}
+        environment = {
+            "IMGPROC_DATA_DIR": str(self.data),
+            "IMGPROC_CODEC_THREADS": "1",
+            **self._environment,
+            **environment,
+        }
         with (
             mock.patch("imgproc_local.system.air_gap.enable"),
             mock.patch("imgproc_local.system.air_gap.find_leaks", return_value=[]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -32,18 +31,16 @@ def test_a_conversion_that_is_larger_is_marked_or_with_only_smaller_not_kept(
     program: Program, folder: Path, tmp_path: Path
 ) -> None:
     command = ("process", folder, "--out", tmp_path / "out", *NO_TEXTS, "--format", "avif")
-    result = program(*command)
+    result = program.in_process(*command)
     [row] = [line for line in result.stdout.splitlines() if line.endswith(" (larger)")]
     assert "logo.png" in row
     assert "1 picture larger as AVIF than optimized" in result.stderr
 
-    result = program(*command, "--only-smaller")
-    assert (result.returncode, "larger" in result.stdout + result.stderr) == (0, False)
+    result = program.in_process(*command, "--only-smaller")
+    assert (result.exit_code, "larger" in result.stdout + result.stderr) == (0, False)
     assert "    converted: The converted file was not kept, because" in result.stdout
     assert [path.name for path in (tmp_path / "out").glob("*.avif")] == ["harbour.avif"]
-    entries = {
-        Path(each["file"]).name: each for each in json.loads(program(*command, "--only-smaller", "--json").stdout)
-    }
+    entries = {Path(each["file"]).name: each for each in program.in_process_json(*command, "--only-smaller")}
     assert {each["status"] for each in entries.values()} == {"unchanged"}
     assert entries["logo.png"]["converted_file"] is None
     assert [note["code"] for note in entries["logo.png"]["converted_notes"]] == ["not_smaller"]
@@ -75,8 +72,8 @@ def boats(tmp_path: Path) -> Path:
 def test_widths_are_files_of_their_own_that_later_runs_know(program: Program, boats: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     page = out / "pictures.html"
-    command = ("process", boats, "--out", out, "--widths", "80,40,9999", "--html", page, "--json")
-    [first] = json.loads(program(*command).stdout)
+    command = ("process", boats, "--out", out, "--widths", "80,40,9999", "--html", page)
+    [first] = program.in_process_json(*command)
     assert [(each["width"], each["height"]) for each in first["variants"]] == [(40, 30), (80, 60)]
     for each in first["variants"]:
         with Image.open(each["file"]) as picture:
@@ -84,12 +81,12 @@ def test_widths_are_files_of_their_own_that_later_runs_know(program: Program, bo
         assert Path(each["file"]).stat().st_size == each["size"]
     assert page.read_text().endswith(f"-->\n\n{HTML}\n")
     page.unlink()
-    [again] = json.loads(program(*command).stdout)
+    [again] = program.in_process_json(*command)
     assert again == first | {"status": "unchanged"}
     assert page.read_text().endswith(HTML + "\n")
     Path(first["variants"][0]["file"]).unlink()
-    assert json.loads(program(*command).stdout) == [first]
-    [without] = json.loads(program(*command[:4], "--html", page, "--json").stdout)
+    assert program.in_process_json(*command) == [first]
+    [without] = program.in_process_json(*command[:4], "--html", page)
     assert (without["variants"], len(list(out.rglob("*.webp")))) == ([], 1)
     assert "srcset" not in page.read_text(), "the optimized file is the smaller one"
     program.output(*command[:4], "--html", page, "--widths", "40", "--max-width", "100")
