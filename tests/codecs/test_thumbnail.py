@@ -14,9 +14,9 @@ from imgproc_local.engine.thumbnails import MAX_SIDE_PX, ThumbnailSource, make_t
 from tests.codecs import pictures
 from tests.support.reading import probe
 
-SCENE = pictures.scene(1400, 700)
+SCENE = pictures.scene(1040, 520)
 GREY = np.asarray(Image.fromarray(SCENE).convert("L"))
-OPACITY = Image.linear_gradient("L").resize((1400, 700))
+OPACITY = Image.linear_gradient("L").resize((1040, 520))
 TRANSPARENT = np.dstack([SCENE, np.asarray(OPACITY)])
 
 FILES = {

@@ -276,7 +276,7 @@ def test_originals_are_needed_and_stay_while_a_remake_waits(tmp_path: Path, gate
 
 def test_waiting_remakes_are_limited_and_uploads_take_turns_with_them(tmp_path: Path, gate: Gate) -> None:
     with running(tmp_path, GatedDescriber, queue_limit=1, codec_threads=1) as service:
-        jobs = [Job(service, picture=pictures.jpeg()) for _ in range(11)]
+        jobs = [Job(service, picture=pictures.jpeg(64, 48)) for _ in range(11)]
         gate.open.clear()
         gate.begun.clear()
         answer = remake(service, [job.image_id for job in jobs], quality_target="small")

@@ -133,7 +133,7 @@ def test_tls_handshakes_that_stall_do_not_keep_others_out(tmp_path: Path) -> Non
     certificate.write_bytes(certificate.read_bytes() + key.read_bytes())
     context = ssl._create_unverified_context()
     with (
-        serving_endlessly(Limits(connections=20, header_s=5), certificate) as (root, _, _),
+        serving_endlessly(Limits(connections=20, header_s=2), certificate) as (root, _, _),
         contextlib.ExitStack() as stack,
     ):
         stalled = [stack.enter_context(connect(root)) for _ in range(60)]
