@@ -255,8 +255,8 @@ def show(tab: Tab, name: str) -> None:
 
 def choose_filter(tab: Tab, label: str, option: str | None = None) -> None:
     """Choose what the list shows by the label of a filter, and by an `option` where it has some."""
-    menu = tab.page.locator(".filters details")
-    menu.locator("summary").click()
+    menu = tab.page.locator(".filters .menu")
+    menu.get_by_role("button").click()
     field = menu.get_by_label(label)
     if option is None:
         field.check()

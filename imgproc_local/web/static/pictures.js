@@ -215,6 +215,7 @@ export function PicturesView({ app, path }) {
     const onKeyDown = (event) => {
       const isHeld = event.repeat && event.key === "Enter"; // each picture is looked at before its texts are accepted
       if (event.isComposing || isHeld || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+      if (event.key === "Escape" && document.querySelector(":popover-open")) return; // it closes a menu
       const key = event.ctrlKey || event.metaKey ? `Ctrl ${event.key.toLowerCase()}` : event.key;
       if (event.key === "Escape" && isTyping(event)) {
         document.querySelector(".list")?.focus();

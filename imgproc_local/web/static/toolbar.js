@@ -1,7 +1,7 @@
 // The bar above the list: the main act, search, filters, order and layout. The foot below it: the selection and the totals. And the
 // list of shortcuts.
 
-import { html, useEffect, useRef } from "./preact.js";
+import { html, useId } from "./preact.js";
 import { bytes, counted, duration, number } from "./format.js";
 import { Dialog } from "./messages.js";
 import { useObservable } from "./observable.js";
@@ -58,23 +58,12 @@ export function Foot({ onDelete, onExport, onHelp }) {
 
 /** A button that opens what is in it. Escape, and a press outside, close it. */
 function Menu({ label, title, children }) {
-  const menu = useRef(null);
-  useEffect(() => {
-    const closeOutside = (event) => { if (!menu.current.contains(event.target)) menu.current.open = false; };
-    document.addEventListener("pointerdown", closeOutside);
-    return () => document.removeEventListener("pointerdown", closeOutside);
-  }, []);
-  const onKeyDown = (event) => {
-    if (event.key !== "Escape" || !menu.current.open) return;
-    event.stopPropagation();
-    menu.current.open = false;
-    menu.current.querySelector("summary").focus();
-  };
+  const id = useId();
   return html`
-    <details ref=${menu} class="menu" onKeyDown=${onKeyDown}>
-      <summary class="button" title=${title}>${label}</summary>
-      <div class="menu-body">${children}</div>
-    </details>`;
+    <div class="menu">
+      <button type="button" title=${title} popovertarget=${id}>${label}</button>
+      <div id=${id} class="menu-body" popover="auto">${children}</div>
+    </div>`;
 }
 
 /** The filters beside the search. The button says which are chosen, and a second one clears them. */
