@@ -22,22 +22,19 @@ export function announce(text, undo = null) {
 }
 
 /**
- * Show a message at the top of the page until its button is pressed, which resolves the promise, or until `clearNotice(id)`,
- * which does not. A message that is already shown under this `id` gets the new text.
+ * Show a message at the top of the page until its button is pressed, or until `clearNotice(id)`: both resolve the promise. A message
+ * that is already shown under this `id` gets the new text.
  */
 export function notice(id, text, buttonText = null) {
   const shown = notices.value.find((other) => other.id === id);
-  if (shown) {
-    notices.set(notices.value.map((other) => (other === shown ? { ...other, text } : other)));
-    return shown.pressed;
-  }
-  let press;
-  const pressed = new Promise((resolve) => { press = resolve; });
-  notices.set([...notices.value, { id, text, buttonText, press, pressed }]);
-  return pressed;
+  const { promise, resolve } = shown ?? Promise.withResolvers();
+  const latest = { id, text, buttonText, promise, resolve };
+  notices.set(shown ? notices.value.map((other) => (other === shown ? latest : other)) : [...notices.value, latest]);
+  return promise;
 }
 
 export function clearNotice(id) {
+  notices.value.find((other) => other.id === id)?.resolve();
   notices.set(notices.value.filter((other) => other.id !== id));
 }
 
@@ -54,9 +51,9 @@ export function Messages() {
   const asked = useObservable(question);
   return html`
     <div id="notices" role="alert">
-      ${useObservable(notices).map(({ id, text, buttonText, press }) => html`
+      ${useObservable(notices).map(({ id, text, buttonText }) => html`
         <p key=${id} class="notice"><span>${text}</span>
-          ${buttonText && html`<button type="button" onClick=${() => { clearNotice(id); press(); }}>${buttonText}</button>`}
+          ${buttonText && html`<button type="button" onClick=${() => clearNotice(id)}>${buttonText}</button>`}
         </p>`)}
     </div>
     <${Announcement} />

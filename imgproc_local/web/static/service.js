@@ -1,7 +1,7 @@
 // Requests to the service. `local` calls the page's own endpoints and `api` the public ones; both throw the service's error
 // message. While a problem is temporary (a rate limit, a stopped server, a session that has ended), `api` shows it and waits.
 //
-// Beside downloads, the page has at most three connections open: one for the event stream, and `connections` for
+// Beside downloads, the page has at most three connections open: one for the event stream, and `MAX_CONNECTIONS` for
 // everything else, so that thumbnails and uploads never delay each other by more than one request.
 
 import { clearNotice, notice } from "./messages.js";
@@ -39,40 +39,33 @@ export class SessionEnded extends Error {}
 
 // ---- connections ----
 
-/** Lets at most `limit` requests run at a time, in turn. */
-class Slots {
-  #free;
-  #waiting = [];
-
-  constructor(limit) {
-    this.#free = limit;
-  }
-
-  /** Do `work` when a slot is free. */
-  async use(work) {
-    if (this.#free > 0) this.#free -= 1;
-    else await new Promise((start) => { this.#waiting.push(start); }); // its slot is handed over
+/** Returns a function that does the work that it is given when less than `free` are being done, in turn. */
+function inSlots(free) {
+  const waiting = [];
+  return async (work) => {
+    if (free > 0) free -= 1;
+    else await new Promise((start) => { waiting.push(start); }); // its slot is handed over
     try {
       return await work();
     } finally {
-      const start = this.#waiting.shift();
+      const start = waiting.shift();
       if (start) start();
-      else this.#free += 1;
+      else free += 1;
     }
-  }
+  };
 }
 
-const connections = new Slots(MAX_CONNECTIONS);
-const background = new Slots(1); // of the thumbnails, only one at a time waits for a connection or uses one
+const withConnection = inSlots(MAX_CONNECTIONS);
+const inBackground = inSlots(1); // of the thumbnails, only one at a time waits for a connection or uses one
 
 /** The whole response: its connection is in use until its body was received. */
 function limitedFetch(path, { urgent = true, ...options }) {
-  const request = () => connections.use(async () => {
+  const request = () => withConnection(async () => {
     const response = await fetch(path, options); // throws at once if it was aborted meanwhile
     const body = await response.blob();
     return new Response(body.size > 0 ? body : null, response);
   });
-  return urgent ? request() : background.use(request);
+  return urgent ? request() : inBackground(request);
 }
 
 const authorization = () => `Bearer ${localStorage.getItem(SESSION_STORAGE_KEY) ?? ""}`;
@@ -138,18 +131,9 @@ export async function signOut() {
 }
 
 /** Show that the session has ended until the user continues, or another tab has signed in. */
-async function showSessionEnded() {
-  const changedElsewhere = new Promise((resolve) => {
-    addEventListener("storage", function check({ key }) {
-      if (key !== SESSION_STORAGE_KEY) return;
-      removeEventListener("storage", check);
-      resolve();
-    });
-  });
-  const text = "The session of this page has ended. In a terminal, run imgproc-local sign-in and open the link that it prints in this browser; then continue here.";
-  await Promise.race([notice("session", text, "Continue"), changedElsewhere]);
-  clearNotice("session");
-}
+const showSessionEnded = () => notice(
+  "session", "The session of this page has ended. In a terminal, run imgproc-local sign-in and open the link that it prints in this browser; then continue here.", "Continue");
+addEventListener("storage", ({ key }) => { if (key === SESSION_STORAGE_KEY) clearNotice("session"); });
 
 // what the page calls the fields that refusals name
 const FIELD_LABELS = {
