@@ -3,6 +3,7 @@
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { announce } from "./messages.js";
 import { FORMATS as FILE_FORMATS, downloadName, textOf, variantName } from "./format.js";
+import { codesOf } from "./store.js";
 
 const CONFIRM_MS = 2000;
 
@@ -84,7 +85,7 @@ export function CopyButton({ write, what = "", class: className = "" }) {
 export function CopyMenu({ pictures, languageName }) {
   const [format, setFormat] = useState("img");
   const [language, setLanguage] = useState("");
-  const codes = [...new Set(pictures.flatMap(({ image }) => image.translations.map((translation) => translation.language_code)))];
+  const codes = codesOf(pictures);
   const code = codes.includes(language) ? language : codes[0];
   return html`
     <div class="copy-menu" role="group" aria-label="Copy">

@@ -5,7 +5,8 @@
 import { html } from "./preact.js";
 import { counted, duration, number } from "./format.js";
 import { preserved, useObservable } from "./observable.js";
-import { allPictures, arrangement, latestText } from "./store.js";
+import { isOpen } from "./progress.js";
+import { allPictures, arrangement, latestText, textsOf } from "./store.js";
 import { cancelWriting, regenerateAll } from "./texts.js";
 
 const MEASURED_PICTURES = 5;
@@ -20,13 +21,10 @@ export const secondsPerPicture = (model) => (pace.value.model === model ? pace.v
 let run = null;
 
 /** The texts that a model can write: those that need a text, are not being written, and belong to no picture in progress. */
-const missingTexts = () => allPictures().filter(({ state, needsText }) => needsText && state !== "waiting" && state !== "running")
-  .flatMap(({ id, image, details }) => image.translations
-    .filter(({ language_code: code, needs_text: needsText }) => needsText && !details.texts?.[code]?.regenerating)
-    .map(({ language_code: code }) => ({ id, code })));
+const missingTexts = () => textsOf(allPictures().filter((picture) => picture.needsText && !isOpen(picture)))
+  .filter(({ needs_text: needsText, regenerating }) => needsText && !regenerating);
 
-const waitingTexts = () => allPictures().filter(({ isWriting }) => isWriting)
-  .flatMap(({ id, image }) => image.translations.map(({ language_code: code }) => ({ id, code })).filter(({ code }) => latestText(id, code)?.regenerating));
+const waitingTexts = () => textsOf(allPictures().filter(({ isWriting }) => isWriting)).filter(({ id, code }) => latestText(id, code)?.regenerating);
 
 const pictureCount = (texts) => new Set(texts.map(({ id }) => id)).size;
 

@@ -32,28 +32,26 @@ export function preserved(key, defaults, transient = []) {
     // not JSON: the defaults remain
   }
   const observable = new Observable({ ...defaults, ...stored });
-  observable.subscribe((value) => {
-    localStorage.setItem(key, JSON.stringify({ ...value, ...Object.fromEntries(transient.map((name) => [name, undefined])) }));
-  });
+  observable.subscribe((value) => localStorage.setItem(key, JSON.stringify(value, (name, part) => (transient.includes(name) ? undefined : part))));
   return observable;
 }
 
 /** The value of `observable`; the component is rendered again after each change. */
 export function useObservable(observable) {
-  const [, render] = useReducer((count) => count + 1, 0);
-  const { value } = observable;
-  useLayoutEffect(() => {
-    // a change between rendering and this effect would be missed
-    if (!Object.is(value, observable.value)) render();
-    return observable.subscribe(render);
-  }, [observable]);
-  return value;
+  useChanges(observable, () => true);
+  return observable.value;
 }
 
 /** Render the component again after a change of `observable` if `concerns(value)` is true. */
 export function useChanges(observable, concerns) {
   const [, render] = useReducer((count) => count + 1, 0);
+  const { value } = observable;
   const latest = useRef(concerns);
   latest.current = concerns;
-  useLayoutEffect(() => observable.subscribe((value) => { if (latest.current(value)) render(); }), [observable]);
+  useLayoutEffect(() => {
+    const onChange = () => { if (latest.current(observable.value)) render(); };
+    // a change between rendering and this effect would be missed
+    if (!Object.is(value, observable.value)) onChange();
+    return observable.subscribe(onChange);
+  }, [observable]);
 }

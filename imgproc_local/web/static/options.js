@@ -4,7 +4,7 @@ import { html, useState } from "./preact.js";
 import { QUALITIES, TARGETS, number, qualityLabel } from "./format.js";
 import { preserved, useObservable } from "./observable.js";
 import { local } from "./service.js";
-import { projects } from "./store.js";
+import { arrangement } from "./store.js";
 import { Choice, useLoaded } from "./view-parts.js";
 
 const MAX_CONTEXT_CHARS = 500;
@@ -161,7 +161,7 @@ function WidthsField() {
 export const ProjectName = ({ value, onName, ...others }) => html`
   <label class="field"><span>Project</span>
     <input type="text" value=${value} maxlength=${MAX_PROJECT_CHARS} list="projects" autocomplete="off" onInput=${({ target }) => onName(target.value)} ...${others} />
-    <datalist id="projects">${useObservable(projects).map(({ id, name }) => html`<option key=${id} value=${name} />`)}</datalist></label>`;
+    <datalist id="projects">${useObservable(arrangement).projects.map(({ id, name }) => html`<option key=${id} value=${name} />`)}</datalist></label>`;
 
 function RoleChoice() {
   const { role, context: written } = useObservable(options);

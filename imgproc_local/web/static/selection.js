@@ -6,7 +6,7 @@ import { ImportDialog } from "./import.js";
 import { Observable, useObservable } from "./observable.js";
 import { ProjectName, SIDES } from "./options.js";
 import { isOpen } from "./progress.js";
-import { arrangement, chosenPictures, codesOf, current, pictureOf, projects, selection } from "./store.js";
+import { arrangement, chosenPictures, codesOf, current, pictureOf, selection, textsOf } from "./store.js";
 import { MAX_CHARS, acceptAll, acceptable, changePictures, isOwn, regenerateAll, remakePictures, saveTexts } from "./texts.js";
 import { ActDialog, Choice, Select } from "./view-parts.js";
 
@@ -88,9 +88,7 @@ const SourceSelect = ({ codes, value, languageName, onChoose }) => html`
     choices=${[["", "The picture"], ...codes.map((code) => [code, `The text in ${languageName(code)}`])]} />`;
 
 /** The texts of `pictures` in the languages `codes`, except those that are being written. */
-const textsIn = (pictures, codes) => pictures.flatMap(({ id, image, details }) => image.translations
-  .filter(({ language_code: code }) => codes.includes(code) && !details.texts?.[code]?.regenerating)
-  .map(({ language_code: code }) => ({ id, code })));
+const textsIn = (pictures, codes) => textsOf(pictures).filter(({ code, regenerating }) => codes.includes(code) && !regenerating);
 
 const titleOf = (act, pictures) => `${act} ${pictures.length === 1 ? `“${pictures[0].name}”` : counted(pictures.length, "picture")}`;
 
@@ -213,12 +211,12 @@ function FormatDialog({ pictures, onClose }) {
 
 function MoveDialog({ pictures, onClose }) {
   const [name, setName] = useState("");
-  const known = useObservable(projects);
+  const { projects } = useObservable(arrangement);
   const moved = pictures.filter(({ details }) => details.project?.name !== name.trim());
   return html`
     <${ActDialog} label=${titleOf("Move", pictures)} yes="Move" onClose=${onClose}
       nothing=${name.trim() === "" ? "Choose a project, or write the name of a new one." : "They are in this project already."}
-      preview=${name.trim() !== "" && moved.length > 0 && `Moves ${counted(moved.length, "picture")} to ${known.some((project) => project.name === name.trim()) ? "" : "the new project "}${name.trim()}.`}
+      preview=${name.trim() !== "" && moved.length > 0 && `Moves ${counted(moved.length, "picture")} to ${projects.some((project) => project.name === name.trim()) ? "" : "the new project "}${name.trim()}.`}
       onApply=${() => changePictures(moved.map(({ id }) => ({ id, project_name: name.trim() })))}>
       <${ProjectName} autofocus value=${name} onName=${setName} />
     </${ActDialog}>`;

@@ -22,18 +22,17 @@ export const NO_FILTERS = { text: "", show: "all", language: "", project: "", fo
 
 /**
  * What the list shows: `pictures` in order, their `places` by identifier, and the `counts` of order.js, as `filteredBy` has it. Of
- * all pictures the `total`, the codes of their `languages`, and their `folders`. How many were `deleted` since the page was loaded.
+ * all pictures the `total`, the codes of their `languages`, their `folders`, and their `projects`, { id, name }, by name. How many
+ * were `deleted` since the page was loaded.
  * `loaded` once the whole list of jobs was read.
  */
-export const arrangement = new Observable({ ...filtered([], NO_FILTERS), filteredBy: NO_FILTERS, places: new Map(), total: 0, languages: new Set(), folders: [], deleted: 0, loaded: false });
+export const arrangement = new Observable({ ...filtered([], NO_FILTERS), filteredBy: NO_FILTERS, places: new Map(), total: 0, languages: new Set(), folders: [], projects: [], deleted: 0, loaded: false });
 /** The identifiers of the pictures that were added, replaced or deleted by the latest update. */
 export const changes = new Observable(new Set());
 /** The progress of the current run; see progress.js. */
 export const totals = new Observable(progress.measure([], 0));
 /** Whether the event stream is connected. */
 export const connected = new Observable(true);
-/** The projects that have pictures, by name: { id, name }. */
-export const projects = new Observable([]);
 /** How many files are not sent yet. */
 export const unsent = new Observable(0);
 /** The words on their way to the service, { seo_alt_text, seo_filename, long_description }, by the `keyOf` of their text. They are shown already. */
@@ -49,9 +48,7 @@ export const current = new Observable(null);
 /** The identifiers of the selected pictures. */
 export const selection = new Observable(new Set());
 
-filters.subscribe(arrangeSoon);
-unsent.subscribe(arrangeSoon);
-choices.subscribe(arrangeSoon);
+for (const each of [filters, unsent, choices]) each.subscribe(arrangeSoon);
 
 /** The picture of a job, or undefined. */
 export const pictureOf = (id) => pictures.get(id);
@@ -140,14 +137,15 @@ export async function followPictures() {
 }
 
 /** Load the whole list again; resolves when that was done or has failed. Events that arrive meanwhile are newer than the list, and win. */
-export function load() {
+export async function load() {
   const thisLoad = { changed: new Set() };
   loading = thisLoad;
-  return (async () => {
+  try {
     const seen = new Set();
-    for (let cursor = null; ; ) {
-      const query = `limit=${PAGE_SIZE}&include=removed,details${cursor ? `&cursor=${cursor}` : ""}`;
-      const { data, next_cursor: next } = await (await api(`/jobs?${query}`)).json();
+    let cursor = "";
+    do {
+      const answer = await api(`/jobs?limit=${PAGE_SIZE}&include=removed,details${cursor && `&cursor=${cursor}`}`);
+      const { data, next_cursor: next } = await answer.json();
       if (loading !== thisLoad) return;
       for (const job of data) {
         seen.add(job.job_id);
@@ -155,17 +153,16 @@ export function load() {
       }
       applySoon();
       cursor = next;
-      if (cursor === null) break;
-    }
+    } while (cursor !== null);
     for (const id of pictures.keys()) if (!seen.has(id) && !thisLoad.changed.has(id)) unapplied.set(id, null);
     loading = null;
     arrangement.value.loaded = true;
     applySoon();
     arrangeSoon();
-  })().catch((error) => {
+  } catch (error) {
     if (loading === thisLoad) loading = null;
     notice("list", `The list of pictures could not be read: ${error.message}`, "Read it again").then(load);
-  });
+  }
 }
 
 function change(id, job) {
@@ -181,30 +178,27 @@ export function latestText(id, code) {
   return translation && { ...translation, ...image.details?.texts?.[code] };
 }
 
-/** Apply the service's answers to a change of texts at once: { id, translation }. */
-export function applyTranslations(answers) {
-  for (const { id, translation } of answers) {
-    const job = unapplied.get(id) ?? pictures.get(id)?.job;
-    if (!job) continue;
-    const code = translation.language_code;
-    const { can_undo, can_redo, regenerating, error, version } = translation;
-    const texts = { ...job.image.details?.texts, [code]: { can_undo, can_redo, regenerating, error, version } };
-    const others = job.image.translations;
-    const translations = others.some(({ language_code: other }) => other === code)
-      ? others.map((other) => (other.language_code === code ? { ...other, ...translation } : other)) : [...others, translation];
-    change(id, { ...job, image: { ...job.image, details: { ...job.image.details, texts }, translations } });
+/** Change images by the service's `answers` at once: `changesOf(image, answer)` are the fields that change. */
+function applyAnswers(answers, changesOf) {
+  for (const answer of answers) {
+    const job = unapplied.get(answer.id) ?? pictures.get(answer.id)?.job;
+    if (job) change(answer.id, { ...job, image: { ...job.image, ...changesOf(job.image, answer) } });
   }
   apply();
 }
 
+/** Apply the service's answers to a change of texts at once: { id, translation }. */
+export const applyTranslations = (answers) => applyAnswers(answers, ({ details, translations }, { translation }) => {
+  const { language_code: code, can_undo, can_redo, regenerating, error, version } = translation;
+  const isNew = translations.every((other) => other.language_code !== code);
+  return {
+    details: { ...details, texts: { ...details?.texts, [code]: { can_undo, can_redo, regenerating, error, version } } },
+    translations: isNew ? [...translations, translation] : translations.map((other) => (other.language_code === code ? { ...other, ...translation } : other)),
+  };
+});
+
 /** Apply the service's answers to a change of pictures at once: { id, details }. */
-export function applyDetails(answers) {
-  for (const { id, details } of answers) {
-    const job = unapplied.get(id) ?? pictures.get(id)?.job;
-    if (job) change(id, { ...job, image: { ...job.image, details: { ...job.image.details, ...details } } });
-  }
-  apply();
-}
+export const applyDetails = (answers) => applyAnswers(answers, (image, { details }) => ({ details: { ...image.details, ...details } }));
 
 /** Show `words` as those of texts, { id, code, words }, until the service has answered; without words, what the service has. */
 export function showSent(texts) {
@@ -256,9 +250,7 @@ function arrange() {
   const { pictures: shown, counts } = filtered(all, filters.value);
   const places = new Map(shown.map(({ id }, place) => [id, place]));
   const folders = [...new Set(all.map(({ details }) => details.folder).filter(Boolean))].sort();
-  arrangement.set({ pictures: shown, counts, filteredBy: filters.value, places, total: all.length, languages: languagesOf(all), folders, deleted, loaded: arrangement.value.loaded });
-  const known = projectsOf(all);
-  if (known.map(({ id }) => id).join() !== projects.value.map(({ id }) => id).join()) projects.set(known);
+  arrangement.set({ pictures: shown, counts, filteredBy: filters.value, places, total: all.length, languages: languagesOf(all), folders, projects: projectsOf(all), deleted, loaded: arrangement.value.loaded });
   // a run that was going on when the page was loaded is known only when the whole list was read
   if (arrangement.value.loaded) totals.set(progress.measure(all, unsent.value));
   clearTimeout(estimateTimer);
@@ -266,12 +258,15 @@ function arrange() {
   if (totals.value.open > 0) estimateTimer = setTimeout(arrangeSoon, 1000);
 }
 
+/** The texts of `chosen` pictures, as `latestText` has them, with the `id` of the picture and the `code` of the language. */
+export const textsOf = (chosen) => chosen.flatMap(({ id, image, details }) => image.translations
+  .map((translation) => ({ ...translation, ...details.texts?.[translation.language_code], id, code: translation.language_code })));
+
 /** The codes of the languages in which `chosen` pictures have texts. */
 export const codesOf = (chosen) => [...new Set(chosen.flatMap(({ image }) => image.translations.map(({ language_code: code }) => code)))];
 
 /** The codes of the languages in which texts exist or were requested. */
-const languagesOf = (all) => new Set(all.flatMap(({ details, image }) =>
-  [...(details.languages ?? []), ...image.translations.map(({ language_code: code }) => code)]));
+const languagesOf = (all) => new Set([...all.flatMap(({ details }) => details.languages ?? []), ...codesOf(all)]);
 
 function projectsOf(all) {
   const names = new Map(all.flatMap(({ details: { project } }) => (project ? [[project.id, project.name]] : [])));

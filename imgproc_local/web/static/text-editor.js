@@ -4,10 +4,9 @@ import { html, useEffect, useId, useRef, useState } from "./preact.js";
 import { announce, notice } from "./messages.js";
 import { useObservable } from "./observable.js";
 import { isUnreviewed } from "./order.js";
-import { pictureOf } from "./store.js";
-import { keyOf, reporting, restoreText, saveText, saving, sent } from "./texts.js";
+import { keyOf, pictureOf, sent } from "./store.js";
+import { MAX_CHARS, reporting, restoreText, saveText, saving } from "./texts.js";
 
-const MAX_CHARS = 250;
 const USUAL_CHARS = 125;
 const SOURCES = {
   vision: "written by the vision model",

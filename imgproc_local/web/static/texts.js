@@ -8,9 +8,7 @@ import { counted, number } from "./format.js";
 import { announce, confirmed, notice } from "./messages.js";
 import { Observable } from "./observable.js";
 import { AnswerLost, Refused, api, inWordsOfPage } from "./service.js";
-import { applyDetails, applyTranslations, keyOf, latestText, load, pictureOf, sent, showSent } from "./store.js";
-
-export { keyOf, sent };
+import { applyDetails, applyTranslations, keyOf, latestText, load, pictureOf, sent, showSent, textsOf } from "./store.js";
 
 const MAX_ITEMS = 10_000;
 export const MAX_CHARS = 250; // of an alt text
@@ -95,18 +93,18 @@ function refusalOf(problems, total) {
   return new Refused(status, `${number(total - problems.length)} of ${number(total)} changed. ${number(problems.length)} ${problems.length === 1 ? "was" : "were"} not: ${told}`);
 }
 
+/** Do `requests` in turn with `sendOne`. Resolves as `send` does, for all of them. */
+async function sendAll(requests, sendOne) {
+  const answers = await Array.fromAsync(requests, sendOne);
+  return { done: answers.flatMap(({ done }) => done), problems: answers.flatMap(({ problems }) => problems) };
+}
+
 /** Change texts as one act: `requests` are { texts, once } of `sendTexts`. Throws `Refused` if one was not changed. Resolves with how many were. */
 async function changeTexts(method, action, requests) {
-  const texts = [];
-  const problems = [];
-  for (const { texts: asked, once } of requests.filter((request) => request.texts.length > 0)) {
-    const answer = await sendTexts(method, action, asked, once);
-    texts.push(...answer.done.map(asEntry));
-    problems.push(...answer.problems);
-  }
-  if (texts.length > 0) remember({ texts });
-  if (problems.length > 0) throw refusalOf(problems, texts.length + problems.length);
-  return texts.length;
+  const { done, problems } = await sendAll(requests, ({ texts, once }) => sendTexts(method, action, texts, once));
+  if (done.length > 0) remember({ texts: done.map(asEntry) });
+  if (problems.length > 0) throw refusalOf(problems, done.length + problems.length);
+  return done.length;
 }
 
 const asEntry = ({ id, code, before }) => ({ id, code, before });
@@ -120,7 +118,7 @@ function undoLast() {
 // ---- saving ----
 
 /** Whether the alt text is a person's, or will be when all earlier requests were answered. */
-export const isFromPerson = (id, code) => latestText(id, code)?.source === "person" || sent.value.get(keyOf(id, code))?.seo_alt_text !== undefined;
+const isFromPerson = (id, code) => latestText(id, code)?.source === "person" || sent.value.get(keyOf(id, code))?.seo_alt_text !== undefined;
 
 /**
  * Store words of a person as one act: `texts` are { id, code, words, fields }, with the words that are shown at once, and the
@@ -148,9 +146,9 @@ export const saveText = (id, code, { version, ...words }) => save([{ id, code, w
 export const saveTexts = (texts) => reporting(async () => announce(`${counted(await save(texts), "text")} changed.`, undoLast()));
 
 /** The texts of pictures that a person can accept: not those that are accepted, that are being saved, or that a person has to write. */
-export const acceptable = (pictures) => pictures.flatMap(({ id, image, details }) => image.translations
-  .filter(({ language_code: code, needs_text: needsText, review }) => !needsText && !review && !isFromPerson(id, code) && !details.texts?.[code]?.regenerating)
-  .map(({ language_code: code, seo_alt_text: altText, source }) => ({ id, code, source, words: { seo_alt_text: altText }, fields: { accept: true, version: details.texts?.[code]?.version } })));
+export const acceptable = (pictures) => textsOf(pictures)
+  .filter(({ id, code, needs_text: needsText, review, regenerating }) => !needsText && !review && !isFromPerson(id, code) && !regenerating)
+  .map(({ id, code, seo_alt_text: altText, source, version }) => ({ id, code, source, words: { seo_alt_text: altText }, fields: { accept: true, version } }));
 
 /** Accept the texts of a picture that can be accepted. */
 export const acceptTexts = (picture) => {
@@ -162,8 +160,8 @@ export const acceptTexts = (picture) => {
 export const acceptAll = (texts) => reporting(async () => announce(`${counted(await save(texts), "text")} accepted.`, undoLast()));
 
 /** Empty the alt texts of a picture, so that screen readers skip it, as one act. */
-export const markDecorative = ({ id, image }) => reporting(async () => {
-  await save(image.translations.map(({ language_code: code }) => ({ id, code, words: { seo_alt_text: "" }, fields: { seo_alt_text: "", decorative: true } })));
+export const markDecorative = (picture) => reporting(async () => {
+  await save(textsOf([picture]).map(({ id, code }) => ({ id, code, words: { seo_alt_text: "" }, fields: { seo_alt_text: "", decorative: true } })));
   announce("Marked as decorative.", undoLast());
 });
 
@@ -176,7 +174,7 @@ export const isOwn = ({ id, code }) => isFromPerson(id, code) || latestText(id, 
  * Let the service write `texts`, { id, code }, anew, as one act, `own` ones among them only with the person's agreement. `once` are
  * fields of the request. The event stream reports when they are written. Throws `Refused`. Resolves with how many will be written.
  */
-export function writeAnew(texts, own = [], once = {}) {
+function writeAnew(texts, own = [], once = {}) {
   const asked = (chosen, replace) => ({ texts: chosen, once: { ...once, replace } });
   // what another person has written since the question is not replaced: the service refuses the others without `replace`
   return enqueue(() => changeTexts("POST", "/regenerate", [asked(texts.filter((text) => !own.includes(text)), false), asked(own, true)]));
@@ -214,8 +212,8 @@ export const regenerateTexts = (id, codes, { model, problem }) => reporting(asyn
 
 // ---- pictures ----
 
-/** Send a change of pictures, { id, ...fields }, and show it. Throws `Refused` if one was not changed. Resolves with those that were. */
-async function sendPictures(method, path, changes, once = {}) {
+/** Send `changes` of pictures, { id, ...fields }, and show them. Throws `Refused` if one was not changed. Resolves with those that were. */
+async function sendPictures({ method, path, changes, once = {} }) {
   const there = changes.filter(({ id }) => pictureOf(id));
   const { done, problems } = await send(method, path, there, (part) => ({
     ...once, images: part.map(({ id, ...fields }) => ({ image_id: pictureOf(id).image.id, ...fields })),
@@ -251,25 +249,15 @@ export function remakePictures(pictures, options) {
  * happens to the pictures.
  */
 function actOnPictures(requests, oppositeOf, what) {
-  const carryOut = async (all) => {
-    const done = [];
-    const problems = [];
-    for (const { method, path, changes, once } of all) {
-      const answer = await sendPictures(method, path, changes, once);
-      done.push(...answer.done);
-      problems.push(...answer.problems);
-    }
-    return { done, problems };
-  };
-  const repeat = (all, done) => async () => {
-    const ids = new Set(done.map(({ id }) => id));
-    const { problems } = await carryOut(all.map((request) => ({ ...request, changes: request.changes.filter(({ id }) => ids.has(id)) })).filter(({ changes }) => changes.length > 0));
-    if (problems.length > 0) throw refusalOf(problems, ids.size);
-  };
   return reporting(() => enqueue(async () => {
     const opposite = oppositeOf();
-    const { done, problems } = await carryOut(requests);
-    if (done.length > 0) remember({ undo: repeat(opposite, done), redo: repeat(requests, done) });
+    const { done, problems } = await sendAll(requests, sendPictures);
+    const ids = new Set(done.map(({ id }) => id));
+    const again = (all) => async () => {
+      const answer = await sendAll(all.map((request) => ({ ...request, changes: request.changes.filter(({ id }) => ids.has(id)) })), sendPictures);
+      if (answer.problems.length > 0) throw refusalOf(answer.problems, ids.size);
+    };
+    if (done.length > 0) remember({ undo: again(opposite), redo: again(requests) });
     if (problems.length > 0) throw refusalOf(problems, done.length + problems.length);
     announce(`${counted(done.length, "picture")} ${what}.`, undoLast());
   }));
@@ -294,11 +282,8 @@ export async function restoreLast(action, entry = null) {
       // an act that changed no words has no version to restore: go on with the one before it
       const texts = last.texts?.filter(({ id, code, before }) => pictureOf(id) && !(action === "undo" && isSame(latestText(id, code), before)));
       if (texts?.length === 0) continue;
-      if (texts === undefined) await restoreEntry(action, last);
-      else {
-        if (texts.every(({ id }) => id === texts[0].id)) restoredId = texts[0].id;
-        await restore(action, texts);
-      }
+      if (texts?.every(({ id }) => id === texts[0].id)) restoredId = texts[0].id;
+      await restore(action, texts === undefined ? last : { texts });
       announce(action === "undo" ? "Undone." : "Redone.");
       return;
     }
@@ -307,34 +292,32 @@ export async function restoreLast(action, entry = null) {
   return restoredId;
 }
 
-async function restoreEntry(action, entry) {
-  await entry[action]().catch((error) => {
-    HISTORY[action].push(entry);
-    throw error;
-  });
-  HISTORY[OPPOSITE[action]].push(entry);
-}
-
 /** Undo or redo the last change of one text, also if it was made before the page was opened. Throws `Refused`. */
 export const restoreText = (id, code, action) => enqueue(() => {
   const isIt = (text) => text.id === id && text.code === code;
   const earlier = HISTORY[action].findLast(({ texts }) => texts?.some(isIt));
   const text = earlier?.texts.find(isIt) ?? { id, code };
   if (earlier !== undefined) earlier.texts = earlier.texts.filter((other) => other !== text);
-  return restore(action, [text]);
+  return restore(action, { texts: [text] });
 });
 
-/** Undo or redo texts, which are then an entry of the opposite action. Throws `Refused`. */
-async function restore(action, texts) {
-  const { done, problems } = await sendTexts("POST", `/${action}`, texts).catch((error) => {
-    HISTORY[action].push({ texts });
+/** Undo or redo an entry of the history, which is then one of the opposite action. Throws `Refused`. */
+async function restore(action, entry) {
+  const restored = entry.texts === undefined ? entry[action]() : sendTexts("POST", `/${action}`, entry.texts);
+  const answer = await restored.catch((error) => {
+    HISTORY[action].push(entry);
     throw error;
   });
+  if (entry.texts === undefined) {
+    HISTORY[OPPOSITE[action]].push(entry);
+    return;
+  }
+  const { done, problems } = answer;
   if (done.length > 0) HISTORY[OPPOSITE[action]].push({ texts: done.map(asEntry) });
   // another try is possible, unless there is no such version
   const open = problems.filter(({ result }) => result.status !== 409).map(asEntry);
   if (open.length > 0) HISTORY[action].push({ texts: open });
-  if (problems.length > 0) throw refusalOf(problems, texts.length);
+  if (problems.length > 0) throw refusalOf(problems, entry.texts.length);
 }
 
 /** Run `work`, and show its error as a notice. True if it succeeded. */

@@ -7,7 +7,7 @@ import { Dialog } from "./messages.js";
 import { useObservable } from "./observable.js";
 import { SHOWS, SORTS } from "./order.js";
 import { ACTS, SelectionBar, openImport } from "./selection.js";
-import { NO_FILTERS, arrangement, choices, connected, filters, projects, selection, totals } from "./store.js";
+import { NO_FILTERS, arrangement, choices, connected, filters, selection, totals } from "./store.js";
 import { Select } from "./view-parts.js";
 
 const MIN_ROW_PX = 96;
@@ -69,13 +69,12 @@ function Menu({ label, title, children }) {
 /** The filters beside the search. The button says which are chosen, and a second one clears them. */
 function FilterMenu({ languages }) {
   const value = useObservable(filters);
-  const { counts, languages: used, folders } = useObservable(arrangement);
-  const known = useObservable(projects);
+  const { counts, languages: used, folders, projects } = useObservable(arrangement);
   const filter = (changes) => filters.set({ ...filters.value, ...changes });
   const missing = languages.filter(({ code }) => used.has(code) || code === value.language).map(({ code, name }) => [code, `${name} missing`]);
   const selects = [
     { name: "language", label: "Language missing", any: "Any language", offered: missing },
-    { name: "project", label: "Project", any: "All projects", offered: known.map(({ id, name }) => [id, name]) },
+    { name: "project", label: "Project", any: "All projects", offered: projects.map(({ id, name }) => [id, name]) },
     { name: "folder", label: "Folder", any: "All folders", offered: folders.map((folder) => [folder, folder]) },
   ].filter(({ name, offered }) => offered.length > (name === "project" ? 1 : 0) || value[name] !== "");
   const chosen = [
