@@ -1,7 +1,7 @@
 // Alt texts from a table (CSV) into the texts of pictures: alt.csv of an export, the exports of Screaming Frog and Shopify, and tables
 // with a column of files and one of texts.
 
-import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
+import { html, useEffect, useMemo, useState } from "./preact.js";
 import { counted, number } from "./format.js";
 import { allPictures, codesOf, latestText } from "./store.js";
 import { MAX_CHARS, isOwn, saveTexts } from "./texts.js";
@@ -164,14 +164,12 @@ function matched(entries, chosen, named) {
     return { ...row, state: isOwn({ id: picture.id, code }) ? "own" : "ready" };
   });
   // the files of a picture have rows of their own; with one text, they are one row
-  const byText = new Map();
-  for (const row of rows) {
-    if (row.picture === undefined) continue;
-    const key = `${row.picture.id} ${row.code}`;
-    const first = byText.get(key);
-    if (first === undefined) byText.set(key, row);
-    else if (first.text === row.text) row.state = null;
-    else first.state = row.state = "twice";
+  const byText = Map.groupBy(rows.filter(({ picture }) => picture !== undefined), ({ picture, code }) => `${picture.id} ${code}`);
+  for (const [first, ...others] of byText.values()) {
+    for (const row of others) {
+      if (first.text === row.text) row.state = null;
+      else first.state = row.state = "twice";
+    }
   }
   return rows.filter(({ state }) => state !== null);
 }
@@ -180,8 +178,7 @@ function matched(entries, chosen, named) {
 
 /** Imports the texts of `file`, or of one that the user chooses. */
 export function ImportDialog({ file, languageName, onClose }) {
-  const [table, setTable] = useState(null);
-  const [problem, setProblem] = useState("");
+  const [{ table, problem }, setRead] = useState({ table: null });
   const [language, setLanguage] = useState("");
   const [keepsOwn, setKeepsOwn] = useState(true);
   const codes = useMemo(() => codesOf(allPictures()), [table]);
@@ -191,15 +188,7 @@ export function ImportDialog({ file, languageName, onClose }) {
   const counts = Object.fromEntries(Object.keys(STATES).map((state) => [state, rows.filter((row) => row.state === state).length]));
   const chosen = rows.filter(({ state }) => state === "ready" || (state === "own" && !keepsOwn));
 
-  const read = async (chosenFile) => {
-    setProblem("");
-    try {
-      setTable(await readTable(chosenFile));
-    } catch (error) {
-      setTable(null);
-      setProblem(error.message);
-    }
-  };
+  const read = async (chosenFile) => setRead(await readTable(chosenFile).then((read) => ({ table: read }), ({ message }) => ({ table: null, problem: message })));
   useEffect(() => { if (file !== null) read(file); }, [file]);
   const apply = () => saveTexts(chosen.map(({ picture, code: each, text }) => ({ id: picture.id, code: each, words: { seo_alt_text: text } })));
   const others = Object.entries(STATES).filter(([state]) => state !== "ready" && counts[state] > 0);
@@ -220,13 +209,12 @@ export function ImportDialog({ file, languageName, onClose }) {
 
 /** The rows of the table; only those in view are in the document. */
 function Preview({ rows, languageName }) {
-  const scroller = useRef(null);
   const [top, setTop] = useState(0);
   const from = Math.max(0, Math.floor(top / ROW_HEIGHT) - MARGIN_ROWS);
   const shown = rows.slice(from, from + 3 * MARGIN_ROWS);
   const space = (count) => count > 0 && html`<tr aria-hidden="true" style=${{ height: `${count * ROW_HEIGHT}px` }}></tr>`;
   return html`
-    <div ref=${scroller} class="import-rows" tabindex="0" role="group" aria-label="Rows of the table" onScroll=${() => setTop(scroller.current.scrollTop)}>
+    <div class="import-rows" tabindex="0" role="group" aria-label="Rows of the table" onScroll=${({ currentTarget }) => setTop(currentTarget.scrollTop)}>
       <table aria-rowcount=${rows.length + 1}>
         <thead><tr><th scope="col">File</th><th scope="col">Picture</th><th scope="col">Alt text</th><th scope="col">Result</th></tr></thead>
         <tbody>

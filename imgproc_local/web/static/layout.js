@@ -54,12 +54,4 @@ export function placeBelow({ boxes, rows }, place, step) {
 }
 
 /** The last of the `rows` that begins at `y` or above it. */
-export function rowAt(rows, y) {
-  let low = 0;
-  for (let high = rows.length - 1; low < high; ) {
-    const middle = Math.ceil((low + high) / 2);
-    if (rows[middle].y <= y) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
+export const rowAt = (rows, y) => Math.max(0, rows.findLastIndex((row) => row.y <= y));

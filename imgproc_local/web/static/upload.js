@@ -143,7 +143,7 @@ async function contentOf(file) {
     throw new Refused(0, "The file can't be read. It may have been moved or changed: add it again.");
   }
   if (!crypto.subtle) return identity(file.name, file.size);
-  return Array.from(new Uint8Array(await crypto.subtle.digest("SHA-256", content)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", content)).toHex();
 }
 
 async function upload({ file, path, operation, options }, signal) {
@@ -155,13 +155,11 @@ async function upload({ file, path, operation, options }, signal) {
   await api(`/images/${operation}`, {
     method: "POST",
     body: form,
-    headers: { "Idempotency-Key": idempotencyKey() }, // so that a picture is not accepted twice when a response is lost
+    headers: { "Idempotency-Key": crypto.getRandomValues(new Uint8Array(16)).toHex() }, // so that a picture is not accepted twice when a response is lost
     signal,
     onWait: (wait) => uploads.set({ ...uploads.value, wait }),
   });
 }
-
-const idempotencyKey = () => Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16).padStart(8, "0")).join("");
 
 // ---- files of drops, folders and the clipboard ----
 
