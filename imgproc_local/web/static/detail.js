@@ -185,6 +185,12 @@ function Sizes({ picture, shown }) {
     download(url, name);
     setTimeout(() => URL.revokeObjectURL(url), SAVED_AFTER_MS);
   });
+  const files = [
+    ...shown.map((which) => ({ path: which, label: which === "original" ? "Original" : variantLabel(picture, which), size: image[`${which}_size`], name: downloadName(picture, which) })),
+    ...variants.map(({ width, height, size }) => ({
+      path: `converted?width=${width}`, label: `${formatLabel(picture, "converted")} ${width} × ${height}`, size, name: variantName(picture, width), spoken: `${width} pixels wide`,
+    })),
+  ];
   const facts = [
     details.width_px && `${details.width_px} × ${details.height_px} px`,
     details.pages > 1 && `the first of ${details.pages} pages`,
@@ -198,21 +204,12 @@ function Sizes({ picture, shown }) {
       <caption class="visually-hidden">Files</caption>
       <thead class="visually-hidden"><tr><th scope="col">File</th><th scope="col">Size</th><th scope="col">Saved</th><th scope="col">Download</th></tr></thead>
       <tbody>
-        ${shown.map((which) => {
-          const label = which === "original" ? "Original" : variantLabel(picture, which);
-          const size = image[`${which}_size`];
-          return html`
-            <tr key=${which}>
-              <th scope="row"><span>${label}</span>${shown.length > 2 && which === picture.best && html` <span class="tag good">serve this one</span>`}</th>
-              <td class="number">${bytes(size)}</td>
-              <td class="number">${which === "original" ? "" : savedShare(size, image.original_size)}</td>
-              <td class="download"><button type="button" class="small" aria-label=${`Download ${label}`} onClick=${() => save(which, downloadName(picture, which))}>Download</button></td>
-            </tr>`;
-        })}
-        ${variants.map(({ width, height, size }) => html`
-          <tr key=${width}>
-            <th scope="row">${formatLabel(picture, "converted")} ${width} × ${height}</th><td class="number">${bytes(size)}</td><td></td>
-            <td class="download"><button type="button" class="small" aria-label=${`Download ${width} pixels wide`} onClick=${() => save(`converted?width=${width}`, variantName(picture, width))}>Download</button></td>
+        ${files.map(({ path, label, size, name, spoken = label }) => html`
+          <tr key=${path}>
+            <th scope="row"><span>${label}</span>${shown.length > 2 && path === picture.best && html` <span class="tag good">serve this one</span>`}</th>
+            <td class="number">${bytes(size)}</td>
+            <td class="number">${path !== "original" && shown.includes(path) && savedShare(size, image.original_size)}</td>
+            <td class="download"><button type="button" class="small" aria-label=${`Download ${spoken}`} onClick=${() => save(path, name)}>Download</button></td>
           </tr>`)}
       </tbody>
     </table>

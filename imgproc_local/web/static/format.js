@@ -7,7 +7,7 @@ const dateAndTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", time
 export const number = (value) => integer.format(value);
 
 /** `count` and the noun in the right number, such as "1 picture". */
-export const counted = (count, noun, plural = `${noun}s`) => `${number(count)} ${count === 1 ? noun : plural}`;
+export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 /** Words in a sentence, such as "WebP or AVIF"; with `type` "conjunction" joined by "and". */
 export const listed = (words, type = "disjunction") => new Intl.ListFormat("en-GB", { type }).format(words);

@@ -42,9 +42,7 @@ export function clearNotice(id) {
  * Ask the user in a dialog. `words` are the texts that would be lost. Resolves with true for the button `yes`, with false for
  * Cancel or Escape.
  */
-export function confirmed({ title, words = [], text, yes }) {
-  return new Promise((resolve) => question.set({ title, words, text, yes, resolve }));
-}
+export const confirmed = ({ title, words = [], text, yes }) => new Promise((resolve) => question.set({ title, words, text, yes, resolve }));
 
 /** The notices, the confirmation dialog and the announcement. Rendered once. */
 export function Messages() {

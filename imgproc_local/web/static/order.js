@@ -62,10 +62,9 @@ function matches(picture, { wanted, language, project, folder }) {
   return wanted === "" || contains(picture, wanted);
 }
 
-function contains({ name, image, details }, wanted) {
-  return [name, details.folder, details.project?.name].some((text) => text && searchable(text).includes(wanted)) ||
-    image.translations.some(({ seo_filename: filename, seo_alt_text: altText }) => filename.includes(wanted) || searchable(altText).includes(wanted));
-}
+const contains = ({ name, image, details }, wanted) =>
+  [name, details.folder, details.project?.name].some((text) => text && searchable(text).includes(wanted)) ||
+  image.translations.some(({ seo_filename: filename, seo_alt_text: altText }) => filename.includes(wanted) || searchable(altText).includes(wanted));
 
 // file names from macOS are decomposed, typed words are not
 const searchable = (text) => text.normalize("NFC").toLowerCase();

@@ -77,11 +77,8 @@ async function localResponse(method, path, body, signal = AbortSignal.timeout(30
   try {
     response = await limitedFetch(`/local${path}`, {
       method,
-      body: body === undefined ? undefined : JSON.stringify(body),
-      headers: {
-        Authorization: authorization(),
-        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
-      },
+      body: JSON.stringify(body),
+      headers: { Authorization: authorization(), ...(body && { "Content-Type": "application/json" }) },
       cache: "no-store",
       signal,
     });
@@ -156,14 +153,8 @@ export function inWordsOfPage(message) {
 }
 
 async function readRefusal(response) {
-  let message = `The service responded with status ${response.status}.`;
-  try {
-    const body = await response.json();
-    message = body.message ?? body.error ?? message;
-  } catch {
-    // not JSON: the status is all that is known
-  }
-  return new Refused(response.status, inWordsOfPage(message));
+  const { message, error } = await response.json().catch(() => ({})); // not JSON: the status is all that is known
+  return new Refused(response.status, inWordsOfPage(message ?? error ?? `The service responded with status ${response.status}.`));
 }
 
 // ---- the API ----
@@ -202,20 +193,14 @@ export async function api(path, { method = "GET", body, headers = {}, signal, ca
       const wait_s = Number(response.headers.get("Retry-After")) || 5;
       onWait(`${message} The page tries it again by itself.`);
       await sleep(wait_s * 1000, signal);
-    } else if (response.ok) {
-      onWait(null);
-      return response;
-    } else {
-      throw await readRefusal(response);
-    }
+    } else if (!response.ok) throw await readRefusal(response);
     onWait(null);
+    if (response.ok) return response;
   }
 }
 
 /** A file of an image as a Blob; `which` is original, optimized, converted or thumbnail. Throws as `api` does. */
-export async function fileOf(imageId, which, options) {
-  return (await api(`/images/${imageId}/${which}`, { cache: "default", ...options })).blob();
-}
+export const fileOf = async (imageId, which, options) => (await api(`/images/${imageId}/${which}`, { cache: "default", ...options })).blob();
 
 let probing = null;
 
