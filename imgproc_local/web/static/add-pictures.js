@@ -1,13 +1,13 @@
 // Adding pictures: the introduction, the buttons and the drop zone, what is being sent, what was refused.
 
-import { html, useLayoutEffect, useRef } from "./preact.js";
+import { html, useRef } from "./preact.js";
 import { FORMATS, TARGETS, bytes, counted, listed, number } from "./format.js";
 import { Dialog } from "./messages.js";
 import { useObservable } from "./observable.js";
 import { Options, forgetRole, formFields, obstacle } from "./options.js";
 import { local } from "./service.js";
 import { addFiles, cancelUploads, filesOfInput, refused, retryRefused, uploads } from "./upload.js";
-import { useLoaded } from "./view-parts.js";
+import { useListeners, useLoaded } from "./view-parts.js";
 
 /** What the dialog to choose files offers; also what is not available, because the service then says how it becomes so. */
 const accepted = () => Object.values(FORMATS).flatMap(({ mime, extensions }) => [mime, ...extensions.map((each) => `.${each}`)]).join();
@@ -50,18 +50,16 @@ function Formats() {
 }
 
 /** The dialog to add pictures. `onClose` is also called when files have been chosen, before `onFiles`. */
-export function AddDialog({ app, languages, onFiles, onClose }) {
-  return html`
-    <${Dialog} label="Add pictures" onClose=${onClose} class="add-dialog">
-      <${Options} overview=${app.overview} languages=${languages} />
-      <p class="hint">${describedBy(app.overview.described_by)}</p>
-      <div class="drop">
-        <${ChooseButtons} autofocus onFiles=${(found) => { onClose(); onFiles(found); }} />
-        <p class="hint">Or drop pictures and folders anywhere on this page, or paste them. They stay on this computer.</p>
-        <${Formats} />
-      </div>
-    </${Dialog}>`;
-}
+export const AddDialog = ({ app, languages, onFiles, onClose }) => html`
+  <${Dialog} label="Add pictures" onClose=${onClose} class="add-dialog">
+    <${Options} overview=${app.overview} languages=${languages} />
+    <p class="hint">${describedBy(app.overview.described_by)}</p>
+    <div class="drop">
+      <${ChooseButtons} autofocus onFiles=${(found) => { onClose(); onFiles(found); }} />
+      <p class="hint">Or drop pictures and folders anywhere on this page, or paste them. They stay on this computer.</p>
+      <${Formats} />
+    </div>
+  </${Dialog}>`;
 
 /** What is shown while there are no pictures. Until a model is in use, with an introduction. */
 export function NoPictures({ app, languages, onFiles }) {
@@ -107,7 +105,7 @@ function Welcome({ app }) {
           <h3>With a vision model</h3>
           <p>A model looks at each picture and describes it, also where the file has no words.</p>
           ${offered && html`<p><strong>${offered.name}</strong> fits this machine: a download of ${bytes(offered.size_bytes)}, and ${bytes(offered.memory_bytes)} of memory.</p>`}
-          <div class="actions"><button type="button" onClick=${() => app.go("models")}>Choose a model</button></div>
+          <div class="actions"><button type="button" onClick=${() => { location.hash = "models"; }}>Choose a model</button></div>
         </div>
       </div>
     </section>`;
@@ -144,34 +142,24 @@ export function UploadStatus({ onAdd }) {
  * `onDrop(transfer)` and `onPaste(data)` for dropped and pasted files.
  */
 export function useFileDrops({ onOver, onDrop, onPaste }) {
-  const latest = useRef({});
-  latest.current = { onOver, onDrop, onPaste };
-  // useEffect would begin a frame later: the browser would open a file that is dropped meanwhile
-  useLayoutEffect(() => {
-    const hasFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
-    // the whole page accepts drops, because the browser would open a file that is dropped beside the list; `dragenter` counts
-    // where the page changes below the pointer just before the drop
-    const over = (event) => {
-      if (!hasFiles(event)) return;
-      event.preventDefault();
-      latest.current.onOver(true);
-    };
-    const leave = (event) => { if (event.relatedTarget === null) latest.current.onOver(false); };
-    const drop = (event) => {
-      if (!hasFiles(event)) return;
-      event.preventDefault();
-      latest.current.onOver(false);
-      latest.current.onDrop(event.dataTransfer);
-    };
-    const paste = (event) => {
+  // the whole page accepts drops, because the browser would open a file that is dropped beside the list
+  const accept = (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    onOver(event.type !== "drop");
+    if (event.type === "drop") onDrop(event.dataTransfer);
+  };
+  useListeners(document, {
+    dragenter: accept, // counts where the page changes below the pointer just before the drop
+    dragover: accept,
+    drop: accept,
+    dragleave(event) { if (event.relatedTarget === null) onOver(false); },
+    paste(event) {
       // cells that were copied in a spreadsheet are text and a picture
       const isText = event.target.closest("input, textarea") && event.clipboardData.types.includes("text/plain");
       if (event.clipboardData.files.length === 0 || isText) return;
       event.preventDefault();
-      latest.current.onPaste(event.clipboardData);
-    };
-    const listeners = { dragenter: over, dragover: over, dragleave: leave, drop, paste };
-    for (const [name, listener] of Object.entries(listeners)) document.addEventListener(name, listener);
-    return () => { for (const [name, listener] of Object.entries(listeners)) document.removeEventListener(name, listener); };
-  }, []);
+      onPaste(event.clipboardData);
+    },
+  });
 }

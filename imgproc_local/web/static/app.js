@@ -10,6 +10,7 @@ import { PicturesView } from "./pictures.js";
 import { ModelsView } from "./view-models.js";
 import { SettingsView } from "./view-settings.js";
 import { AccessView } from "./view-access.js";
+import { useListeners } from "./view-parts.js";
 
 const VIEWS = [
   { name: "pictures", label: "Pictures", View: PicturesView },
@@ -20,14 +21,13 @@ const VIEWS = [
 
 const overview = new Observable(null);
 
-/** What the views use: `overview` (the data of GET /local/overview), `refresh()` to read it again, and `go(view)`. */
+/** What the views use: `overview` (the data of GET /local/overview), and `refresh()` to read it again. */
 const app = {
   get overview() { return overview.value; },
   refresh() {
     // if the service does not answer, the old values remain; other requests report the failure
     local("GET", "/overview").then((data) => overview.set(data), () => {});
   },
-  go(view) { location.hash = view; },
 };
 
 /** The `view` that the URL fragment names, and the `path` after its name: ["ID"] of "#pictures/ID". */
@@ -39,14 +39,12 @@ function currentRoute() {
 function App() {
   const [route, setRoute] = useState(currentRoute);
   const data = useObservable(overview);
-  useEffect(() => {
-    const changed = () => {
+  useListeners(window, {
+    hashchange() {
       setRoute(currentRoute());
       if (currentRoute().path.length === 0) app.refresh(); // a command in a terminal may have installed a model
-    };
-    addEventListener("hashchange", changed);
-    return () => removeEventListener("hashchange", changed);
-  }, []);
+    },
+  });
   useEffect(() => {
     document.title = `${route.view.label} – imgproc-local`;
   }, [route.view]);

@@ -4,6 +4,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js"
 import { variantLabel } from "./format.js";
 import { Observable, useObservable } from "./observable.js";
 import { fileOf } from "./service.js";
+import { Segments } from "./view-parts.js";
 
 const LOAD_AFTER_MS = 150; // a picture that is only passed with j or k loads nothing but its thumbnail
 const SPLIT_STEP_PERCENT = 2;
@@ -85,9 +86,7 @@ function useImage(imageId, which, delay_ms = LOAD_AFTER_MS) {
 }
 
 /** The middle of the first two of `points`, and their distance; of one, itself and 1. */
-function gesture([first, second = first]) {
-  return { x: (first.x + second.x) / 2, y: (first.y + second.y) / 2, distance: Math.hypot(first.x - second.x, first.y - second.y) || 1 };
-}
+const gesture = ([first, second = first]) => ({ x: (first.x + second.x) / 2, y: (first.y + second.y) / 2, distance: Math.hypot(first.x - second.x, first.y - second.y) || 1 });
 
 /**
  * Where a picture of `natural` size is in a box, in pixels of the page: `left`, `top`, `width` and `height`. `pan` is the point
@@ -225,10 +224,8 @@ export function Compare({ picture }) {
         <p class="compare-note">${after.problem} the file “${variantLabel(picture, variant)}”. This is the original.</p>`}
     </div>
     <div class="compare-tools">
-      <div class="segments" role="group" aria-label="Compare the original with">
-        ${available.map((which) => html`
-          <button key=${which} type="button" class="small" aria-pressed=${String(which === variant)} onClick=${() => chosenVariant.set(which)}>${variantLabel(picture, which)}</button>`)}
-      </div>
+      <${Segments} label="Compare the original with" class="small" choices=${available.map((which) => [which, variantLabel(picture, which)])}
+        value=${variant} onChoose=${(which) => chosenVariant.set(which)} />
       <span class="spacer"></span>
       <div class="segments" role="group" aria-label="Zoom">
         <button type="button" class="small" aria-label="Zoom out" disabled=${zoomed === null} onClick=${() => zoomBy(1 / ZOOM_STEP)}>−</button>

@@ -4,6 +4,7 @@ import { html, useEffect, useRef, useState } from "./preact.js";
 import { announce } from "./messages.js";
 import { FORMATS as FILE_FORMATS, downloadName, textOf, variantName } from "./format.js";
 import { codesOf } from "./store.js";
+import { Picker } from "./view-parts.js";
 
 const CONFIRM_MS = 2000;
 
@@ -89,13 +90,8 @@ export function CopyMenu({ pictures, languageName }) {
   const code = codes.includes(language) ? language : codes[0];
   return html`
     <div class="copy-menu" role="group" aria-label="Copy">
-      <select aria-label="Format" value=${format} onChange=${(event) => setFormat(event.target.value)}>
-        ${Object.entries(FORMATS).map(([name, { label }]) => html`<option key=${name} value=${name}>${label}</option>`)}
-      </select>
-      ${codes.length > 1 && html`
-        <select aria-label="Language" value=${code} onChange=${(event) => setLanguage(event.target.value)}>
-          ${codes.map((each) => html`<option key=${each} value=${each}>${languageName(each)}</option>`)}
-        </select>`}
+      <${Picker} aria-label="Format" choices=${Object.entries(FORMATS).map(([name, { label }]) => [name, label])} value=${format} onChoose=${setFormat} />
+      ${codes.length > 1 && html`<${Picker} aria-label="Language" choices=${codes.map((each) => [each, languageName(each)])} value=${code} onChoose=${setLanguage} />`}
       <${CopyButton} write=${() => FORMATS[format].write(pictures, code)} />
       ${format !== "alt" && html`<p class="hint">The files are in an export of “Optimized” and “Converted”.</p>`}
     </div>`;

@@ -5,7 +5,7 @@ import { QUALITIES, TARGETS, number, qualityLabel } from "./format.js";
 import { preserved, useObservable } from "./observable.js";
 import { local } from "./service.js";
 import { arrangement } from "./store.js";
-import { Choice, useLoaded } from "./view-parts.js";
+import { Choice, Picker, useLoaded } from "./view-parts.js";
 
 const MAX_CONTEXT_CHARS = 500;
 const MAX_PROJECT_CHARS = 255;
@@ -44,15 +44,11 @@ function chosenLanguages(languages, maximum) {
 export function formFields(languages, overview) {
   const { project, quality, side, onlySmaller, role, context } = options.value;
   const widths = widthsOf(options.value.widths);
-  const fields = chosenLanguages(languages, overview.max_languages).map((code) => ["languages", code]);
-  fields.push(["format", chosenFormat()], ["role", role]);
-  if (onlySmaller) fields.push(["only_smaller", "true"]);
-  if (quality !== "") fields.push(["quality_target", quality]);
-  if (project.trim() !== "") fields.push(["project_name", project.trim()]);
-  if (side !== "") fields.push(["max_width_px", side], ["max_height_px", side]);
-  if (widths.length > 0) fields.push(["widths", widths.join()]);
-  if (context.trim() !== "") fields.push(["context", context.trim()]);
-  return fields;
+  return [
+    ...chosenLanguages(languages, overview.max_languages).map((code) => ["languages", code]),
+    ["format", chosenFormat()], ["role", role], ["context", context.trim()], ["project_name", project.trim()], ["quality_target", quality],
+    ["max_width_px", side], ["max_height_px", side], ["widths", widths.join()], ["only_smaller", onlySmaller && "true"],
+  ].filter(([, value]) => value); // an option without a value is left to the service
 }
 
 /** The widths in `text`, separated by commas; null if they can't be used. */
@@ -111,13 +107,11 @@ export function languagesText(languages, overview) {
 // ---- the controls, which are used by the settings, too ----
 
 /** Radio buttons. `choices` have a `label` and perhaps a `hint` by value. */
-export function Choices({ label, choices, value, onChoose }) {
-  return html`
-    <div class="choices" role="radiogroup" aria-label=${label}>
-      ${Object.entries(choices).map(([each, { label: text, hint }]) => html`
-        <${Choice} key=${each} type="radio" name=${label} label=${text} hint=${hint} value=${each} checked=${value === each} onChange=${() => onChoose(each)} />`)}
-    </div>`;
-}
+export const Choices = ({ label, choices, value, onChoose }) => html`
+  <div class="choices" role="radiogroup" aria-label=${label}>
+    ${Object.entries(choices).map(([each, { label: text, hint }]) => html`
+      <${Choice} key=${each} type="radio" name=${label} label=${text} hint=${hint} value=${each} checked=${value === each} onChange=${() => onChoose(each)} />`)}
+  </div>`;
 
 export function FormatChoice() {
   const { onlySmaller } = useObservable(options);
@@ -137,9 +131,7 @@ export function SideChoice() {
   const custom = !choices.some(([choice]) => choice === side);
   return html`
     <div class="actions">
-      <select aria-label="Longest side of the results" value=${custom ? "custom" : side} onChange=${({ target }) => set({ side: target.value === "custom" ? "2000" : target.value })}>
-        ${choices.map(([choice, text]) => html`<option key=${choice} value=${choice}>${text}</option>`)}
-      </select>
+      <${Picker} aria-label="Longest side of the results" choices=${choices} value=${custom ? "custom" : side} onChoose=${(chosen) => set({ side: chosen === "custom" ? "2000" : chosen })} />
       ${custom && html`<input type="number" min="1" max=${MAX_SIDE_PX} value=${side} aria-label="Longest side in pixels"
         onChange=${({ target }) => set({ side: String(Math.min(MAX_SIDE_PX, Math.max(1, Math.round(Number(target.value)) || 1))) })} />`}
     </div>`;

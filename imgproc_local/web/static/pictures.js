@@ -15,10 +15,11 @@ import { isUnreviewed } from "./order.js";
 import { api, fileOf } from "./service.js";
 import { ACTS, Acts, importTables, openAct } from "./selection.js";
 import { Splitter } from "./splitter.js";
-import { arrangement, choices, chosenPictures, current, filters, forgetPicture, neighbour, pictureOf, selection, NO_FILTERS } from "./store.js";
+import { arrangement, choices, chosenPictures, codesOf, current, filters, forgetPicture, neighbour, pictureOf, selection, NO_FILTERS } from "./store.js";
 import { acceptTexts, acceptable, regenerateTexts, reporting, restoreLast, translateText, isOwn } from "./texts.js";
 import { Foot, HelpDialog, Toolbar, isFiltered, toggleShow } from "./toolbar.js";
 import { addFiles, filesOfDrop, filesOfPaste } from "./upload.js";
+import { useListeners } from "./view-parts.js";
 
 /** Files that wait until the list and the languages are loaded: { file, path }. */
 const added = new Observable([]);
@@ -74,11 +75,9 @@ export function PicturesView({ app, path }) {
     history.pushState(null, "", `#pictures/${id}`);
     dispatchEvent(new Event("hashchange")); // the browser's own would come after a key that has chosen another picture by then
   };
-  const go = (step) => {
-    const next = neighbour(step);
-    if (next === null) announce(step > 0 ? "This is the last picture." : "This is the first picture.");
-    else current.set(next);
-  };
+  /** Show the picture `id`, or say in `words` that there is none. */
+  const showOr = (id, words) => (id === null ? announce(words) : current.set(id));
+  const go = (step) => showOr(neighbour(step), step > 0 ? "This is the last picture." : "This is the first picture.");
   const close = () => {
     location.hash = "pictures";
     document.querySelector(".list")?.focus();
@@ -99,11 +98,7 @@ export function PicturesView({ app, path }) {
     const others = [...pictures.slice(place + 1), ...pictures.slice(0, Math.max(0, place))];
     return others.find(({ id }) => pictureOf(id)?.image.translations.some(isUnreviewed))?.id ?? null;
   };
-  const skip = () => {
-    const next = nextToReview();
-    if (next === null) announce("No other picture in the list is to be reviewed.");
-    else current.set(next);
-  };
+  const skip = () => showOr(nextToReview(), "No other picture in the list is to be reviewed.");
 
   /**
    * Accept the texts of the current picture that can be accepted, and show the next one that the list shows. Where nothing is left
@@ -123,11 +118,8 @@ export function PicturesView({ app, path }) {
     // found before the texts are accepted, because the picture may move in the list when it no longer needs text
     const next = neighbour(1) ?? (filters.value.show === "unreviewed" ? nextToReview() : null);
     if (!fromTexts) acceptTexts(picture);
-    if (next === null) announce("This was the last picture.");
-    else {
-      current.set(next);
-      if (fromTexts) setFocusTexts((count) => count + 1);
-    }
+    showOr(next, "This was the last picture.");
+    if (next !== null && fromTexts) setFocusTexts((count) => count + 1);
   };
 
   const remove = async (chosen) => {
@@ -181,56 +173,52 @@ export function PicturesView({ app, path }) {
     onPaste: (data) => addFound(filesOfPaste(data)),
   });
 
-  useEffect(() => {
-    const actions = {
-      j: () => go(1),
-      k: () => go(-1),
-      s: skip,
-      "/": () => search.current?.focus(),
-      t: () => toggleShow("text"),
-      n: () => setDialog("add"),
-      e: () => setDialog("export"),
-      a: () => setFocusTexts((count) => count + 1),
-      z: toggleZoom,
-      f: toggleFullScreen,
-      o: () => compareOther(pictureOf(current.value)),
-      r: () => {
-        const picture = pictureOf(current.value);
-        const codes = picture?.image.translations.map((translation) => translation.language_code) ?? [];
-        if (codes.length === 0) announce("There is no text to regenerate.");
-        else regenerate(codes);
-      },
-      x: () => document.querySelector(".text[data-open] [aria-keyshortcuts=x]")?.click(),
-      "?": () => setDialog("help"),
-      "Ctrl a": () => selection.set(new Set(pictures.map(({ id }) => id))),
-      "Ctrl z": ({ shiftKey }) => restoreLast(shiftKey ? "redo" : "undo").then((id) => { if (id !== null) current.set(id); }),
-      Enter: () => accept(false),
-      Delete: () => remove(selection.value.size > 0 ? chosenPictures() : [pictureOf(current.value)].filter(Boolean)),
-      Escape: () => {
-        if (selection.value.size > 0) selection.set(new Set());
-        else if (path[0] !== undefined && NARROW.matches) close();
-      },
-      ...Object.fromEntries(Object.entries(ACTS).map(([name, { key }]) => [key, () => openAct(name)])),
-    };
-    const onKeyDown = (event) => {
-      const isHeld = event.repeat && event.key === "Enter"; // each picture is looked at before its texts are accepted
-      if (event.isComposing || isHeld || event.defaultPrevented || document.querySelector("dialog[open]")) return;
-      if (event.key === "Escape" && document.querySelector(":popover-open")) return; // it closes a menu
-      const key = event.ctrlKey || event.metaKey ? `Ctrl ${event.key.toLowerCase()}` : event.key;
-      if (event.key === "Escape" && isTyping(event)) {
-        document.querySelector(".list")?.focus();
-        return;
-      }
-      if (event.altKey || isTyping(event) || !(key in actions)) return;
-      if (key.length === 1 && !choices.value.shortcuts) return;
-      if (/^[A-Z]$/.test(key) && !event.shiftKey) return; // Caps Lock
-      if (key === "Enter" && event.target.closest("button, a, summary, label, input")) return;
-      event.preventDefault();
-      actions[key](event);
-    };
-    document.addEventListener("keydown", onKeyDown);
-    return () => document.removeEventListener("keydown", onKeyDown);
-  });
+  const actions = {
+    j: () => go(1),
+    k: () => go(-1),
+    s: skip,
+    "/": () => search.current?.focus(),
+    t: () => toggleShow("text"),
+    n: () => setDialog("add"),
+    e: () => setDialog("export"),
+    a: () => setFocusTexts((count) => count + 1),
+    z: toggleZoom,
+    f: toggleFullScreen,
+    o: () => compareOther(pictureOf(current.value)),
+    r: () => {
+      const codes = codesOf([pictureOf(current.value)].filter(Boolean));
+      if (codes.length === 0) announce("There is no text to regenerate.");
+      else regenerate(codes);
+    },
+    x: () => document.querySelector(".text[data-open] [aria-keyshortcuts=x]")?.click(),
+    "?": () => setDialog("help"),
+    "Ctrl a": () => selection.set(new Set(pictures.map(({ id }) => id))),
+    "Ctrl z": ({ shiftKey }) => restoreLast(shiftKey ? "redo" : "undo").then((id) => { if (id !== null) current.set(id); }),
+    Enter: () => accept(false),
+    Delete: () => remove(selection.value.size > 0 ? chosenPictures() : [pictureOf(current.value)].filter(Boolean)),
+    Escape: () => {
+      if (selection.value.size > 0) selection.set(new Set());
+      else if (path[0] !== undefined && NARROW.matches) close();
+    },
+    ...Object.fromEntries(Object.entries(ACTS).map(([name, { key }]) => [key, () => openAct(name)])),
+  };
+  const onKeyDown = (event) => {
+    const isHeld = event.repeat && event.key === "Enter"; // each picture is looked at before its texts are accepted
+    if (event.isComposing || isHeld || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape" && document.querySelector(":popover-open")) return; // it closes a menu
+    const key = event.ctrlKey || event.metaKey ? `Ctrl ${event.key.toLowerCase()}` : event.key;
+    if (event.key === "Escape" && isTyping(event)) {
+      document.querySelector(".list")?.focus();
+      return;
+    }
+    if (event.altKey || isTyping(event) || !(key in actions)) return;
+    if (key.length === 1 && !choices.value.shortcuts) return;
+    if (/^[A-Z]$/.test(key) && !event.shiftKey) return; // Caps Lock
+    if (key === "Enter" && event.target.closest("button, a, summary, label, input")) return;
+    event.preventDefault();
+    actions[key](event);
+  };
+  useListeners(document, { keydown: onKeyDown });
 
   const exported = dialog === "export" ? chosenPictures() : [];
   const showDetail = currentId !== null && (path[0] !== undefined || !NARROW.matches);
@@ -257,7 +245,7 @@ export function PicturesView({ app, path }) {
           : html`<section class="detail empty"><p class="hint">Choose a picture.</p></section>`}
         </div>`}
       ${dragging && html`<p class="drop-note">Drop pictures or folders to add them</p>`}
-      <${Acts} app=${app} languages=${languages} />
+      <${Acts} app=${app} languages=${languages} languageName=${languageName} />
       ${dialog === "add" && html`<${AddDialog} app=${app} languages=${languages} onFiles=${addFound} onClose=${() => setDialog(null)} />`}
       ${dialog === "export" && html`
         <${ExportDialog} pictures=${exported} everything=${selection.value.size === 0 && !isFiltered(filters.value)} languageName=${languageName} onClose=${() => setDialog(null)} />`}

@@ -41,12 +41,11 @@ export function importTables(found) {
   return found.filter((item) => item !== table);
 }
 
-/** The dialogs of all acts. Rendered once. `languages` are those that the service offers. */
-export function Acts({ app, languages }) {
+/** The dialogs of all acts. Rendered once. `languages` are those that the service offers, and `languageName(code)` the name of one. */
+export function Acts({ app, languages, languageName }) {
   const act = useObservable(opened);
   if (act === null) return null;
   const onClose = () => opened.set(null);
-  const languageName = (code) => languages.find((language) => language.code === code)?.name ?? code;
   if (act.name === "import") return html`<${ImportDialog} file=${act.file} languageName=${languageName} onClose=${onClose} />`;
   const { View } = ACTS[act.name];
   return html`<${View} key=${act.name} pictures=${act.pictures} app=${app} languages=${languages} languageName=${languageName} onClose=${onClose} />`;
@@ -73,9 +72,14 @@ export function SelectionBar({ onExport, onDelete }) {
     </div>`;
 }
 
-/** A box to tick where `own` texts of a person would be replaced. */
-const ReplaceOwn = ({ own, checked, onChange }) => own > 0 && html`
-  <${Choice} label=${`Also replace ${counted(own, "text")} that a person wrote`} checked=${checked} onChange=${() => onChange(!checked)} />`;
+/** Which of `texts` are `chosen`, and which of them are the `own` ones of a person, where a `box` is ticked; else these are `kept`. */
+function useReplacing(texts) {
+  const [replaces, setReplaces] = useState(false);
+  const own = texts.filter(isOwn);
+  const box = own.length > 0 && html`
+    <${Choice} label=${`Also replace ${counted(own.length, "text")} that a person wrote`} checked=${replaces} onChange=${() => setReplaces(!replaces)} />`;
+  return replaces ? { chosen: texts, own, kept: 0, box } : { chosen: texts.filter((text) => !own.includes(text)), own: [], kept: own.length, box };
+}
 
 /** A sentence on what is changed and what is kept. */
 const previewOf = (count, what, kept) => count > 0 && `${what} ${counted(count, "text")}${kept > 0 ? `. ${number(kept)} that a person wrote ${kept === 1 ? "is" : "are"} kept` : ""}.`;
@@ -108,21 +112,18 @@ function TextDialog({ pictures, languageName, onClose }) {
   const codes = codesOf(pictures);
   const [code, setCode] = useState(codes[0]);
   const [text, setText] = useState("");
-  const [replaces, setReplaces] = useState(false);
-  const all = textsIn(pictures, [code]);
-  const own = all.filter(isOwn);
-  const chosen = replaces ? all : all.filter((each) => !own.includes(each));
+  const { chosen, kept, box } = useReplacing(textsIn(pictures, [code]));
   const length = [...text.trim()].length;
   return html`
     <${ActDialog} label=${titleOf("Write a text for", pictures)} yes="Change" onClose=${onClose}
       onApply=${() => saveTexts(chosen.map(({ id }) => ({ id, code, words: { seo_alt_text: text.trim() } })))}
-      preview=${length > 0 && length <= MAX_CHARS && previewOf(chosen.length, "Changes", all.length - chosen.length)}
+      preview=${length > 0 && length <= MAX_CHARS && previewOf(chosen.length, "Changes", kept)}
       nothing=${length > MAX_CHARS ? `A text has at most ${MAX_CHARS} characters.` : length === 0 && codes.length > 0 ? "Write the text that all of them get." : "All of these texts are a person's, and are kept."}>
       ${codes.length > 1 && html`<${Select} label="Language" choices=${named(codes, languageName)} value=${code} onChoose=${setCode} />`}
       <label class="field"><span>Alt text</span>
         <textarea autofocus rows="3" lang=${code} dir="auto" value=${text} spellcheck onInput=${(event) => setText(event.target.value.replaceAll(/[\r\n]+/g, " "))}></textarea></label>
       <p class="hint number">${length} of ${MAX_CHARS} characters</p>
-      <${ReplaceOwn} own=${own.length} checked=${replaces} onChange=${setReplaces} />
+      ${box}
     </${ActDialog}>`;
 }
 
@@ -155,18 +156,15 @@ function WordsDialog({ pictures, onClose }) {
 function WriteDialog({ pictures, app, languageName, onClose }) {
   const codes = codesOf(pictures);
   const [source, setSource] = useState("");
-  const [replaces, setReplaces] = useState(false);
-  const all = textsIn(pictures, codes.filter((code) => code !== source));
-  const own = all.filter(isOwn);
-  const open = all.filter((text) => !own.includes(text));
+  const { chosen, own, kept, box } = useReplacing(textsIn(pictures, codes.filter((code) => code !== source)));
   const { model } = app.overview.described_by;
   return html`
     <${ActDialog} label=${titleOf("Regenerate the texts of", pictures)} yes="Regenerate" onClose=${onClose}
-      preview=${previewOf(open.length + (replaces ? own.length : 0), "Writes", replaces ? 0 : own.length)} nothing="All of these texts are a person's, and are kept."
-      onApply=${() => regenerateAll(open, replaces ? own : [], source ? { from_language: source } : {})}>
+      preview=${previewOf(chosen.length, "Writes", kept)} nothing="All of these texts are a person's, and are kept."
+      onApply=${() => regenerateAll(chosen, own, source ? { from_language: source } : {})}>
       ${model === null && html`<p class="hint">No model is in use: the texts are made from words in the files.</p>`}
       ${codes.length > 1 && html`<${SourceSelect} codes=${codes} value=${source} languageName=${languageName} onChoose=${setSource} />`}
-      <${ReplaceOwn} own=${own.length} checked=${replaces} onChange=${setReplaces} />
+      ${box}
     </${ActDialog}>`;
 }
 

@@ -6,6 +6,7 @@ import { useObservable } from "./observable.js";
 import { isUnreviewed } from "./order.js";
 import { keyOf, pictureOf, sent } from "./store.js";
 import { MAX_CHARS, reporting, restoreText, saveText, saving } from "./texts.js";
+import { useListeners } from "./view-parts.js";
 
 const USUAL_CHARS = 125;
 const SOURCES = {
@@ -107,19 +108,16 @@ export function TextEditor({ picture, translation, language, isOpen: isChosen, o
   latest.current = save;
   const mounted = useRef(true);
   // when another picture is shown, or the user leaves the page, what was typed is saved; if the service refuses it, a notice says why
-  useEffect(() => {
-    // the listener in texts.js has been called before this one
-    const onBeforeUnload = (event) => {
-      latest.current();
-      if (saving.value > 0) event.preventDefault();
-    };
-    addEventListener("beforeunload", onBeforeUnload);
-    return () => {
-      removeEventListener("beforeunload", onBeforeUnload);
-      mounted.current = false;
-      latest.current();
-    };
+  useEffect(() => () => {
+    mounted.current = false;
+    latest.current();
   }, []);
+  useListeners(window, {
+    beforeunload(event) {
+      save();
+      if (saving.value > 0) event.preventDefault(); // the listener in texts.js has been called before this one
+    },
+  });
 
   /** Whether there is an alt text to accept; else a problem is shown. */
   const checkAcceptable = () => {
@@ -170,14 +168,14 @@ export function TextEditor({ picture, translation, language, isOpen: isChosen, o
       setTimeout(() => { if (target === document.activeElement && target.selectionStart === caret) onMove(event.key === "ArrowUp" ? -1 : 1); });
     }
   };
-  const addLongText = (event) => {
-    const text = event.target.closest(".text");
+  const focusOn = (field) => section.current.querySelector(field).focus();
+  const addLongText = () => {
     setAdding(true);
-    requestAnimationFrame(() => text.querySelector(".long").focus());
+    requestAnimationFrame(() => focusOn(".long"));
   };
-  const startFromKnown = (event) => {
+  const startFromKnown = () => {
     type({ seo_alt_text: known });
-    event.target.closest(".text").querySelector(".alt").focus();
+    focusOn(".alt");
   };
   const restore = (action) => reporting(async () => {
     await restoreText(id, code, action);
@@ -200,7 +198,7 @@ export function TextEditor({ picture, translation, language, isOpen: isChosen, o
   const described = [[isOpen && needsText, "reason"], [message, "problem"], [isOpen, "length"]].filter(([isShown]) => isShown).map(([, name]) => `${heading}-${name}`);
   return html`
     <section ref=${section} class="text" aria-labelledby=${heading} data-needs=${needsText ? "" : null} data-open=${isOpen ? "" : null} onKeyDown=${onKeyDown}
-      onMouseDown=${keepFocus} onFocusIn=${onOpen} onClick=${isOpen ? null : () => section.current.querySelector(".alt").focus()}>
+      onMouseDown=${keepFocus} onFocusIn=${onOpen} onClick=${isOpen ? null : () => focusOn(".alt")}>
       <header class="text-head">
         <h3 id=${heading}>${language}</h3>
         <span class=${`tag ${tone}`}>${mark}</span>

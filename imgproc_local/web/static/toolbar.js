@@ -8,7 +8,7 @@ import { useObservable } from "./observable.js";
 import { SHOWS, SORTS } from "./order.js";
 import { ACTS, SelectionBar, openImport } from "./selection.js";
 import { NO_FILTERS, arrangement, choices, connected, filters, selection, totals } from "./store.js";
-import { Select } from "./view-parts.js";
+import { Choice, Segments, Select } from "./view-parts.js";
 
 const MIN_ROW_PX = 96;
 const MAX_ROW_PX = 320;
@@ -101,22 +101,18 @@ function FilterMenu({ languages }) {
 function ViewMenu() {
   const { sort, descending: isReversed, textFirst, layout, rowHeight } = useObservable(choices);
   const choose = (changes) => choices.set({ ...choices.value, ...changes });
-  const layouts = { grid: "Grid", rows: "List" };
   return html`
     <${Menu} label="View" title="Layout and order">
-      <div class="segments" role="group" aria-label="Layout">
-        ${Object.entries(layouts).map(([name, label]) => html`
-          <button key=${name} type="button" aria-pressed=${String(layout === name)} onClick=${() => choose({ layout: name })}>${label}</button>`)}
-      </div>
+      <${Segments} label="Layout" choices=${[["grid", "Grid"], ["rows", "List"]]} value=${layout} onChoose=${(chosen) => choose({ layout: chosen })} />
       ${layout === "grid" && html`
         <label class="field"><span>Size of the pictures</span>
           <input type="range" min=${MIN_ROW_PX} max=${MAX_ROW_PX} step="8" value=${rowHeight} onInput=${(event) => choose({ rowHeight: Number(event.target.value) })} /></label>`}
       <fieldset class="field"><legend>Order</legend>
         ${Object.entries(SORTS).map(([name, { label }]) => html`
-          <label key=${name} class="choice"><input type="radio" name="order" checked=${sort === name} onChange=${() => choose({ sort: name })} />${label}</label>`)}
+          <${Choice} key=${name} type="radio" name="order" label=${label} checked=${sort === name} onChange=${() => choose({ sort: name })} />`)}
       </fieldset>
-      <label class="choice"><input type="checkbox" checked=${isReversed} onChange=${() => choose({ descending: !isReversed })} />Reversed</label>
-      <label class="choice"><input type="checkbox" checked=${textFirst} onChange=${() => choose({ textFirst: !textFirst })} />Needs text first</label>
+      <${Choice} label="Reversed" checked=${isReversed} onChange=${() => choose({ descending: !isReversed })} />
+      <${Choice} label="Needs text first" checked=${textFirst} onChange=${() => choose({ textFirst: !textFirst })} />
       <button type="button" onClick=${() => openImport()}>Import texts…</button>
     </${Menu}>`;
 }
@@ -179,8 +175,7 @@ export function HelpDialog({ onClose }) {
   const chosen = useObservable(choices);
   return html`
     <${Dialog} label="Keyboard shortcuts" onClose=${onClose} class="help-dialog">
-      <label class="choice"><input type="checkbox" checked=${chosen.shortcuts} onChange=${() => choices.set({ ...chosen, shortcuts: !chosen.shortcuts })} />
-        Shortcuts of a single letter or sign</label>
+      <${Choice} label="Shortcuts of a single letter or sign" checked=${chosen.shortcuts} onChange=${() => choices.set({ ...chosen, shortcuts: !chosen.shortcuts })} />
       ${!chosen.shortcuts && html`<p class="hint">They are off: of those below, the ones with a single letter or sign do nothing.</p>`}
       ${Object.entries(SHORTCUTS).map(([title, shortcuts]) => html`
         <h3 key=${title}>${title}</h3>

@@ -8,13 +8,11 @@ import { local, signOut as endOwnSession } from "./service.js";
 import { Fact, Panel, Problem, useAction, useLoaded } from "./view-parts.js";
 
 /** Shows the view. `app` has the functions of the page, see app.js. */
-export function AccessView({ app }) {
-  return html`
-    <${Panel} title="Access" columns=${true} intro="Programs such as a website’s plugin send an API key with every request. Browsers open this page with a link.">
-      <${Keys} app=${app} />
-      <${Sessions} />
-    </${Panel}>`;
-}
+export const AccessView = ({ app }) => html`
+  <${Panel} title="Access" columns=${true} intro="Programs such as a website’s plugin send an API key with every request. Browsers open this page with a link.">
+    <${Keys} app=${app} />
+    <${Sessions} />
+  </${Panel}>`;
 
 // ---- API keys ----
 
@@ -72,18 +70,15 @@ function Key({ item, defaultLimit, onRevoke }) {
 function NewKey({ app, onCreated }) {
   const hint = useId();
   const problem = useId();
-  const [form, setForm] = useState({ name: "", limit: "" });
-  const action = useAction(async () => {
-    const limit = form.limit.trim();
-    onCreated(await local("POST", "/keys", { name: form.name, rate_limit: limit === "" ? null : Number(limit) }));
+  const action = useAction(async ({ name, limit }) => {
+    onCreated(await local("POST", "/keys", { name: name.value, rate_limit: limit.value === "" ? null : Number(limit.value) }));
   });
-  const field = (name) => ({ value: form[name], onInput: (event) => setForm({ ...form, [name]: event.target.value }) });
   return html`
-    <form class="sheet new-key" onSubmit=${(event) => { event.preventDefault(); action.run(); }}>
+    <form class="sheet new-key" onSubmit=${(event) => { event.preventDefault(); action.run(event.currentTarget.elements); }}>
       <label class="field"><span>Name of the new key</span>
-        <input type="text" required maxlength="100" autocomplete="off" placeholder="Shop website" aria-describedby=${problem} ...${field("name")} /></label>
+        <input type="text" required maxlength="100" autocomplete="off" placeholder="Shop website" aria-describedby=${problem} name="name" /></label>
       <label class="field"><span>Requests per minute</span>
-        <input type="text" inputmode="numeric" pattern="[0-9]{1,7}" title="digits" autocomplete="off" aria-describedby=${hint} placeholder=${String(app.overview.rate_limit_per_minute)} ...${field("limit")} /></label>
+        <input type="text" inputmode="numeric" pattern="[0-9]{1,7}" title="digits" autocomplete="off" aria-describedby=${hint} placeholder=${String(app.overview.rate_limit_per_minute)} name="limit" /></label>
       <button type="submit" class="main" disabled=${action.busy}>Create key</button>
       <p id=${hint} class="hint">Without a number, the limit is the default (${limitText(app.overview.rate_limit_per_minute)}). 0 means no limit.</p>
       <${Problem} id=${problem} text=${action.problem} />

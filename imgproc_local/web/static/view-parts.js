@@ -1,6 +1,6 @@
 // Parts that views and dialogs share.
 
-import { html, useEffect, useRef, useState } from "./preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
 import { Dialog } from "./messages.js";
 
 /**
@@ -23,19 +23,23 @@ export function useLoaded(load) {
   return { ...answer, answer, reload };
 }
 
+/** Calls the `listeners` of `target`, by the name of the event, from the first frame of the component to its last. */
+export function useListeners(target, listeners) {
+  useLayoutEffect(() => {
+    const stop = new AbortController();
+    for (const [name, listener] of Object.entries(listeners)) target.addEventListener(name, listener, { signal: stop.signal });
+    return () => stop.abort();
+  });
+}
+
 /** `run` calls `work` and resolves with its result, or with null after an error, whose message is `problem`. `busy` meanwhile. */
 export function useAction(work) {
   const [state, setState] = useState({ busy: false, problem: null });
   const run = async (...values) => {
     setState({ busy: true, problem: null });
-    try {
-      const result = await work(...values);
-      setState({ busy: false, problem: null });
-      return result;
-    } catch (error) {
-      setState({ busy: false, problem: error.message });
-      return null;
-    }
+    const { result, problem } = await work(...values).then((answer) => ({ result: answer, problem: null }), ({ message }) => ({ result: null, problem: message }));
+    setState({ busy: false, problem });
+    return result;
   };
   return { ...state, run };
 }
@@ -62,35 +66,38 @@ export function useLatest(load, inputs, delay_ms) {
 }
 
 /** The frame of a view with its heading. With `columns`, its sections are side by side on wide screens. */
-export function Panel({ title, intro, problem, loading, columns = false, children }) {
-  return html`
-    <section class=${columns ? "panel columns" : "panel"} aria-labelledby="view-title">
-      <header class="panel-head"><h2 id="view-title" tabindex="-1">${title}</h2>${intro && html`<p class="hint">${intro}</p>`}</header>
-      <${Problem} text=${problem} />
-      ${loading && !problem && html`<p class="hint" role="status">Loading…</p>`}
-      ${children}
-    </section>`;
-}
+export const Panel = ({ title, intro, problem, loading, columns = false, children }) => html`
+  <section class=${columns ? "panel columns" : "panel"} aria-labelledby="view-title">
+    <header class="panel-head"><h2 id="view-title" tabindex="-1">${title}</h2>${intro && html`<p class="hint">${intro}</p>`}</header>
+    <${Problem} text=${problem} />
+    ${loading && !problem && html`<p class="hint" role="status">Loading…</p>`}
+    ${children}
+  </section>`;
 
 /** An error message, which assistive technology reads when it appears. */
-export function Problem({ text, id = null }) {
-  return html`<div role="alert" id=${id} class="problem-text">${text && html`<p class="problem">${withCode(text)}</p>`}</div>`;
-}
+export const Problem = ({ text, id = null }) => html`<div role="alert" id=${id} class="problem-text">${text && html`<p class="problem">${withCode(text)}</p>`}</div>`;
 
 /** `text` with the parts between backticks as code. */
 export const withCode = (text) => text.split("`").map((part, index) => (index % 2 ? html`<code key=${index}>${part}</code>` : part));
 
 /** A term and its description, in a `dl`. */
-export function Fact({ term, children }) {
-  return html`<div class="fact"><dt>${term}</dt><dd>${children}</dd></div>`;
-}
+export const Fact = ({ term, children }) => html`<div class="fact"><dt class="hint">${term}</dt><dd>${children}</dd></div>`;
 
-/** A select with its label. `choices` are [value, text]; `onChoose(value)` is called after a choice. */
-export const Select = ({ label, choices, value, onChoose, ...others }) => html`
-  <label class="field"><span>${label}</span>
-    <select value=${value} onChange=${({ target }) => onChoose(target.value)} ...${others}>
-      ${choices.map(([each, text]) => html`<option key=${each} value=${each}>${text}</option>`)}
-    </select></label>`;
+/** A select. `choices` are [value, text]; `onChoose(value)` is called after a choice. */
+export const Picker = ({ choices, value, onChoose, ...others }) => html`
+  <select value=${value} onChange=${({ target }) => onChoose(target.value)} ...${others}>
+    ${choices.map(([each, text]) => html`<option key=${each} value=${each}>${text}</option>`)}
+  </select>`;
+
+/** A `Picker` with its label. */
+export const Select = ({ label, ...others }) => html`<label class="field"><span>${label}</span><${Picker} ...${others} /></label>`;
+
+/** Buttons side by side, of which one is pressed. `choices` are [value, text]; `onChoose(value)` is called after a choice. */
+export const Segments = ({ label, choices, value, onChoose, ...others }) => html`
+  <div class="segments" role="group" aria-label=${label}>
+    ${choices.map(([each, text]) => html`
+      <button key=${each} type="button" aria-pressed=${String(each === value)} onClick=${() => onChoose(each)} ...${others}>${text}</button>`)}
+  </div>`;
 
 /** A box to tick, or a radio button, and what it means. */
 export const Choice = ({ label, hint = null, type = "checkbox", ...others }) => html`

@@ -7,7 +7,7 @@ import { useObservable } from "./observable.js";
 import { FormatChoice, Languages, SideChoice, chosenFormat, languagesText, options } from "./options.js";
 import { api, fileOf, local, preview } from "./service.js";
 import { allPictures, arrangement, current } from "./store.js";
-import { Panel, Problem, useAction, useLatest, useLoaded } from "./view-parts.js";
+import { Panel, Picker, Problem, Segments, useAction, useLatest, useLoaded } from "./view-parts.js";
 
 /** The settings of the cards: their labels, and for each value its name and what happens then. A switch is on or off. */
 const WORDS = {
@@ -96,13 +96,11 @@ export function SettingsView({ app, path: [linked] }) {
 const Card = ({ title, children }) => html`<section class="sheet card" aria-label=${title}><h3>${title}</h3>${children}</section>`;
 
 /** A label with what it means, and a control. */
-function Row({ label, hint, name, isLinked, children }) {
-  return html`
-    <div class="row" id=${name && `setting-${name}`} tabindex=${name && "-1"} data-linked=${isLinked}>
-      <div><p class="row-label">${label}</p><p class="hint" id=${name && `about-${name}`}>${hint}</p></div>
-      <div class="row-control">${children}</div>
-    </div>`;
-}
+const Row = ({ label, hint, name, isLinked, children }) => html`
+  <div class="row" id=${name && `setting-${name}`} tabindex=${name && "-1"} data-linked=${isLinked}>
+    <div><p class="row-label">${label}</p><p class="hint" id=${name && `about-${name}`}>${hint}</p></div>
+    <div class="row-control">${children}</div>
+  </div>`;
 
 /** Why a setting can't be changed here, or when a change takes effect; "" if it is as the page shows. */
 function restriction({ source, changeable, value, in_effect: inEffect }) {
@@ -122,8 +120,7 @@ function Setting({ setting, isLinked, onChange }) {
     <${Row} name=${name} label=${label} isLinked=${isLinked} hint=${`${isSwitch ? choices[value] : choices[value][1]} ${restriction(setting)}`}>
       ${isSwitch
         ? html`<input type="checkbox" role="switch" checked=${value} ...${common} onChange=${({ target }) => onChange(name, target.checked)} />`
-        : html`<select value=${value} ...${common} onChange=${({ target }) => onChange(name, target.value)}>
-            ${Object.entries(choices).map(([each, [text]]) => html`<option key=${each} value=${each}>${text}</option>`)}</select>`}
+        : html`<${Picker} choices=${Object.entries(choices).map(([each, [text]]) => [each, text])} value=${value} ...${common} onChoose=${(chosen) => onChange(name, chosen)} />`}
     </${Row}>`;
 }
 
@@ -142,10 +139,7 @@ function Quality({ setting, isLinked, onChange }) {
   };
   return html`
     <${Row} name=${name} isLinked=${isLinked} label=${qualityLabel(step ?? score)} hint=${`${step ? `${QUALITIES[step].hint[0].toUpperCase()}${QUALITIES[step].hint.slice(1)}.` : "A likeness that you have chosen; 100 would be the original."} ${restriction(setting)}`}>
-      <div class="segments" role="group" aria-label="Quality">
-        ${Object.entries(QUALITIES).map(([target, { label }]) => html`
-          <button key=${target} type="button" aria-pressed=${target === step} disabled=${!changeable} onClick=${() => save(target)}>${label}</button>`)}
-      </div>
+      <${Segments} label="Quality" choices=${Object.entries(QUALITIES).map(([target, { label }]) => [target, label])} value=${step} disabled=${!changeable} onChoose=${(target) => save(target)} />
       <label class="likeness"><span>Likeness</span>
         <input type="range" min="50" max="95" value=${score} disabled=${!changeable} aria-describedby=${`about-${name}`}
           onInput=${({ target }) => setScore(Number(target.value))} onChange=${({ target }) => save(step ?? Number(target.value), SAVE_AFTER_MS)} />
@@ -179,14 +173,14 @@ function BeforeAndAfter({ picture, offered, onChoose, target }) {
   useObservable(options);
   const format = chosenFormat();
   const made = format === "jxl" ? { variant: "optimized" } : { variant: "converted", format };
-  const { image: { id }, details: { width_px: width, height_px: height } } = picture;
+  const { id, image: { id: imageId }, details: { width_px: width, height_px: height } } = picture;
   const box = useRef();
-  const before = useLatest(async (signal) => ({ file: await fileOf(id, "original", { signal }) }), [id], 0);
+  const before = useLatest(async (signal) => ({ file: await fileOf(imageId, "original", { signal }) }), [imageId], 0);
   const after = useLatest(async (signal) => {
     const [maxWidth, maxHeight] = [box.current.clientWidth, box.current.clientHeight].map((side) => Math.min(MAX_SHOWN_PX, Math.round(side * devicePixelRatio)));
-    const result = await preview({ image_id: id, ...made, quality_target: target, max_width_px: maxWidth, max_height_px: maxHeight }, signal);
+    const result = await preview({ image_id: imageId, ...made, quality_target: target, max_width_px: maxWidth, max_height_px: maxHeight }, signal);
     return { ...result, told: resultText(picture, result, Math.min(maxWidth / width, maxHeight / height)) };
-  }, [id, target, format], PREVIEW_AFTER_MS);
+  }, [imageId, target, format], PREVIEW_AFTER_MS);
   const status = [after.problem ?? after.told, after.isLoading && "Making it…"].filter(Boolean).join(" – ");
   return html`
     <div class="compare" ref=${box}>
@@ -198,8 +192,7 @@ function BeforeAndAfter({ picture, offered, onChoose, target }) {
       <span class="compare-label after" aria-hidden="true">${TARGETS[made.format]?.label ?? "Optimized"}</span>
     </div>
     <div class="actions">
-      <select aria-label="Picture to compare" value=${picture.id} onChange=${(event) => onChoose(event.target.value)}>
-        ${offered.map((each) => html`<option key=${each.id} value=${each.id}>${each.name}</option>`)}</select>
+      <${Picker} aria-label="Picture to compare" choices=${offered.map(({ id: each, name }) => [each, name])} value=${id} onChoose=${onChoose} />
       <p class="number" role="status">${status}</p>
     </div>`;
 }
@@ -222,21 +215,19 @@ function Shown({ file, ...others }) {
 
 const shownValue = (value) => (value === "" ? "empty" : value === null ? "none" : String(value));
 
-function Advanced({ settings, file, linked }) {
-  return html`
-    <details class="sheet advanced" open=${linked !== null}>
-      <summary>Advanced: all settings by name</summary>
-      <p class="hint">${file === null ? "There is no settings file for this user." : html`The settings file is <code>${file}</code>.`} Options of the command line and variables win over it.</p>
-      <table>
-        <thead><tr><th scope="col">Setting</th><th scope="col">Value</th><th scope="col">From</th></tr></thead>
-        <tbody>
-          ${settings.map((setting) => html`
-            <tr key=${setting.name} id=${`all-${setting.name}`} tabindex="-1" data-linked=${setting.name === linked}>
-              <th scope="row"><code>${setting.name}</code><p class="hint">${setting.description}</p></th>
-              <td><code>${shownValue(setting.value)}</code></td>
-              <td class="hint">${setting.source}</td>
-            </tr>`)}
-        </tbody>
-      </table>
-    </details>`;
-}
+const Advanced = ({ settings, file, linked }) => html`
+  <details class="sheet advanced" open=${linked !== null}>
+    <summary>Advanced: all settings by name</summary>
+    <p class="hint">${file === null ? "There is no settings file for this user." : html`The settings file is <code>${file}</code>.`} Options of the command line and variables win over it.</p>
+    <table>
+      <thead><tr><th scope="col">Setting</th><th scope="col">Value</th><th scope="col">From</th></tr></thead>
+      <tbody>
+        ${settings.map((setting) => html`
+          <tr key=${setting.name} id=${`all-${setting.name}`} tabindex="-1" data-linked=${setting.name === linked}>
+            <th scope="row"><code>${setting.name}</code><p class="hint">${setting.description}</p></th>
+            <td><code>${shownValue(setting.value)}</code></td>
+            <td class="hint">${setting.source}</td>
+          </tr>`)}
+      </tbody>
+    </table>
+  </details>`;
