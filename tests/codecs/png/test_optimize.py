@@ -81,6 +81,25 @@ def test_the_colours_of_large_areas_are_preserved_exactly(tmp_path: Path) -> Non
     assert np.array_equal(np.asarray(out.convert("RGB"))[100:, :420], picture[100:, :420])
 
 
+@pytest.mark.parametrize("alpha", [False, True])
+def test_the_flat_colours_of_a_logo_are_preserved_exactly(tmp_path: Path, alpha: bool) -> None:
+    """Also that of a dot of 300 pixels, which hardly counts in the score."""
+    y, x = np.mgrid[0:400, 0:600]
+    brand = [(20, 60, 120), (0, 150, 94), (220, 30, 60), (110, 60, 140), (232, 119, 34), (255, 173, 3), (240, 130, 40)]
+    discs = [(150 * number + 90, 120, 60) for number in range(4)] + [(200, 300, 40), (320, 300, 10), (400, 300, 10)]
+    picture = np.zeros((400, 600, 4)) if alpha else np.full((400, 600, 4), 255.0)
+    for colour, (left, top, radius) in zip(brand, discs, strict=True):
+        cover = np.clip(radius - np.hypot(x - left, y - top), 0, 1)[..., None]
+        colours = picture[..., :3] * (1 - cover) + np.array(colour) * cover
+        picture[..., :3] = np.where(cover > 0, colour, picture[..., :3]) if alpha else colours
+        picture[..., 3:] = np.maximum(picture[..., 3:], 255 * cover)
+    source = picture.astype(np.uint8)[..., : 4 if alpha else 3]
+    out = pictures.opened(whole(optimized(tmp_path, poorly_compressed(source))))
+    assert out.mode == "P"
+    shown = np.asarray(out.convert("RGBA"))
+    assert [tuple(shown[top, left].tolist()) for left, top, _ in discs] == [(*colour, 255) for colour in brand]
+
+
 def test_redundant_bits_alpha_and_colour_are_removed(tmp_path: Path) -> None:
     scene = pictures.scene(200, 150)
     grey = scene[..., :1]
