@@ -233,15 +233,15 @@ def _flat_colours(image: pyvips.Image) -> list[bytes]:
 
     Of large pictures, about 250,000 pixels are counted.
     """
-    packed = _packed(image)
+    colours, packed = rgba(image).copy_memory(), _packed(image)
     around = packed.embed(0, 0, image.width + 1, image.height + 1, extend="copy")
     right, below = (around.crop(left, top, image.width, image.height) for left, top in ((1, 0), (0, 1)))
     same = (packed == right) & (packed == below)
     flat = same.rank(min(2, image.width), min(2, image.height), 0)  # no soft edges, no noise
     step = max(1, int((image.width * image.height / 250_000) ** 0.5))
-    large = _frequent(rgba(image), step, image.width * image.height / 40)
+    large = _frequent(colours, step, image.width * image.height / 40)
     other = [1, 0, 0, 0]  # no pixel has it: transparent ones are black
-    found = _frequent(flat.ifthenelse(rgba(image), other), step, _FLAT_PX)[:_MAX_FLAT_COLOURS]
+    found = _frequent(flat.ifthenelse(colours, other), step, _FLAT_PX)[:_MAX_FLAT_COLOURS]
 
     def is_preserved(colour: bytes) -> bool:
         is_level = sum(_distance(colour, each) <= _NEAR for each in found) > 2
@@ -255,7 +255,9 @@ def _frequent(image: pyvips.Image, step: int, min_px: float) -> list[bytes]:
     subsampled = image.subsample(step, step)
     pixels = Image.frombytes("RGBA", (subsampled.width, subsampled.height), subsampled.write_to_memory())
     counted: list[Any] = pixels.getcolors(subsampled.width * subsampled.height) or []
-    return [bytes(colour) for count, colour in sorted(counted, reverse=True) if count >= max(2, min_px / step**2)]
+    min_count = max(2, min_px / step**2)
+    frequent = [each for each in counted if each[0] >= min_count]
+    return [bytes(colour) for _, colour in sorted(frequent, reverse=True)]
 
 
 def _labelled(image: pyvips.Image, colours: list[bytes]) -> _FlatAreas:
