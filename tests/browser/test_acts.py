@@ -157,7 +157,9 @@ def test_regenerating_keeps_what_a_person_wrote_and_is_one_undo(desk: Tab, empty
     desk.page.get_by_role("button", name="Regenerate", exact=True).click()
     wait_until(lambda: alt_texts(empty_service, "en") != before and not are_being_written(empty_service), "all texts")
     assert alt_texts(empty_service, "de")[1] == OWN
-    desk.wait("!document.querySelector('.detail').textContent.includes('being written')")
+    for number in range(1, COUNT + 1):  # an undo is refused until the page has heard that all are written
+        show(desk, f"{number}.jpg")
+        desk.wait("!document.querySelector('.detail').textContent.includes('being written')")
     desk.press("Control+z")
     wait_until(lambda: alt_texts(empty_service, "en") == before, "the texts before")
 
